@@ -1,0 +1,200 @@
+// The runtime's shared vocabulary: what a tensor, a layout, a storage, an op, a plan and a tape node are, and which file
+// answers for what. Read this first; every other file in csrc/ implements one part of it.
+//
+// Rules that hold everywhere
+//  - everything here is touched under the GIL, except kernels running on the pool and storages' reference counts being
+//    *held* (never changed) meanwhile;
+//  - a function that returns a pointer returns nullptr with a Python exception set; one that returns bool returns false;
+//  - "new" in a comment means the caller owns the reference, "borrowed" that it does not;
+//  - reference counts of C++ objects (Layout, Storage, Version, Plan, Node, ViewInfo) are plain int64: the GIL guards them.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace rl {
+
+#define RL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+// ------------------------------------------------------------------------------------------------ dtypes (dtype.cpp)
+enum class DType : uint8_t {
+  Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128,
+  UInt16, UInt32, UInt64, Float8E4M3, Float8E5M2, Complex32, Count
+};
+struct DTypeInfo { const char* name; const char* alias; uint8_t itemsize; char kind; };  // kind: b u i f c
+extern const DTypeInfo DTYPES[];
+inline int itemsize(DType d) { return DTYPES[(int)d].itemsize; }
+enum class Device : uint8_t { CPU, Meta };
+
+extern PyTypeObject *DTypeType, *DeviceType, *SizeType, *LayoutNameType, *MemoryFormatType;
+PyObject* dtype_object(DType);                      // borrowed: the one `rushlight.float32` …
+bool dtype_from(PyObject*, DType*);                 // a dtype object (or Python type bool/int/float/complex) -> code
+PyObject* device_object(Device);                    // new
+bool device_from(PyObject*, Device*);               // device object, "cpu", "cpu:0", "meta"; errors as torch's
+extern DType g_default_dtype;                       // set_default_dtype; changing it bumps g_config_epoch
+extern uint64_t g_config_epoch;                     // part of every key
+
+// -------------------------------------------------------------------------------------------- storage (storage.cpp)
+struct Storage {
+  int64_t rc;
+  char* data;                 // may be null: meta device, zero bytes, or pending
+  int64_t nbytes;
+  uint32_t version;           // the default version counter of tensors over this storage
+  uint8_t device, flags;      // StorageFlag
+  int16_t size_class;         // allocator's
+  void (*release)(Storage*);  // frees data that is not the allocator's own (numpy, DLPack, mmap); may be null
+  void* owner;                // for release: a PyObject*, a DLManagedTensor*, a mapping
+  PyObject* object;           // borrowed: its UntypedStorage object, if one exists
+};
+enum StorageFlag : uint8_t { ST_EXTERNAL = 1, ST_SHARED = 2, ST_PENDING = 4, ST_NORESIZE = 8, ST_READONLY = 16 };
+Storage* storage_new(int64_t nbytes, Device = Device::CPU);                 // new; out of memory: exception naming the size
+Storage* storage_external(void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // new
+bool storage_resize(Storage*, int64_t nbytes);                              // keeps the content
+void storage_free(Storage*);
+inline void incref(Storage* s) { ++s->rc; }
+inline void decref(Storage* s) { if (--s->rc == 0) storage_free(s); }
+void* block_new(size_t bytes, int* size_class);     // the caching allocator for small C++ objects and storages
+void block_free(void*, int size_class);
+bool pending_flush();                               // record.cpp: run what compile() has recorded so far
+inline bool materialize(Storage* s) { return RL_LIKELY(!(s->flags & ST_PENDING)) || pending_flush(); }
+
+struct Version { int64_t rc; uint32_t value; };     // a counter of its own: after `.data`, or when storage is swapped under a tensor
+
+// ---------------------------------------------------------------------------------------------- layouts (layout.cpp)
+// Interned: two tensors have the same layout if and only if the pointers are equal. `id` is never reused.
+struct Layout {
+  int64_t rc; uint64_t id, hash; Layout* next;
+  int64_t numel, nbytes;           // nbytes: of a dense copy
+  PyObject *size, *stride;         // cached torch.Size and stride tuple, or null
+  uint32_t cls;                    // id of the generic class (layout_class_id), what recipes are keyed by
+  DType dtype; Device device; uint8_t ndim, flags;
+  int64_t d[];                     // shape[ndim], then strides[ndim] in elements
+  const int64_t* shape() const { return d; }
+  const int64_t* strides() const { return d + ndim; }
+};
+enum LayoutFlag : uint8_t { L_CONTIGUOUS = 1, L_DENSE = 2 /*non-overlapping and dense*/, L_CHANNELS_LAST = 4, L_CHANNELS_LAST_3D = 8, L_CONJ = 16, L_NEG = 32 };
+const int MAX_DIMS = 64;
+// new reference; strides == nullptr means contiguous. bits: L_CONJ | L_NEG only, the rest is computed. Overflowing sizes are an error.
+Layout* layout_intern(DType, Device, int ndim, const int64_t* shape, const int64_t* strides, int bits = 0);
+void layout_release(Layout*);       // rc reached 0: stays in the table until evicted (bounded, clock bit)
+inline void incref(Layout* l) { ++l->rc; }
+inline void decref(Layout* l) { if (--l->rc == 0) layout_release(l); }
+// The generic class: dtype, device, conj/neg bits, ndim, and per dimension the size class (0, 1, more), the stride class (0, 1, other),
+// the rank of the stride among the others and whether it collapses with the next dimension (stride[i] == shape[i+1]*stride[i+1]).
+// Strides of size-1 dimensions are ignored. Two layouts of one class can share a recipe.
+int64_t layout_extent(const Layout*);    // elements from the first to one past the last touched (0 if empty)
+bool layout_self_overlaps(const Layout*);   // some element is reachable by two indices (expanded, as_strided windows)
+
+// ---------------------------------------------------------------------------------------------- tensors (tensor.cpp)
+struct Node; struct ViewInfo; struct Plan; struct Op;
+struct Tensor {
+  PyObject_HEAD
+  Layout* layout;
+  Storage* storage;      // never null
+  int64_t offset;        // bytes; never a cached data pointer, resize_ moves storage under its views
+  Version* version;      // null: the storage's own counter
+  Node* node;            // grad_fn of a non-leaf; AccumulateGrad of a leaf that has one; else null
+  ViewInfo* view;        // differentiable views: base, chain, how made (tape.h)
+  PyObject* grad;        // Tensor or null
+  PyObject* dict;
+  PyObject* weakrefs;
+  uint16_t out_nr;       // which output of `node`
+  uint8_t requires_grad; // for non-leaves: has a node
+  uint8_t bits;          // TensorBit
+};
+enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4 };
+extern PyTypeObject* TensorType;           // rushlight.Tensor, made in C++; Python adds methods to it
+extern PyTypeObject* ParameterType;        // nn.Parameter: a subclass that takes the fast path too; null until registered
+inline bool is_exact(PyObject* o) { PyTypeObject* t = Py_TYPE(o); return RL_LIKELY(t == TensorType || t == ParameterType); }
+inline bool is_tensor(PyObject* o) { return is_exact(o) || PyType_IsSubtype(Py_TYPE(o), TensorType); }
+Tensor* tensor_wrap(Layout*, Storage*, int64_t offset);      // new Tensor; takes over both references
+Tensor* tensor_empty(DType, Device, int ndim, const int64_t* shape, const int64_t* strides = nullptr);   // new, uninitialised
+Tensor* tensor_alias(Tensor*);             // new: same layout, storage, offset, version counter; no autograd (detach)
+inline char* data_ptr(const Tensor* t) { return t->storage->data + t->offset; }
+inline uint32_t version_of(const Tensor* t) { return t->version ? t->version->value : t->storage->version; }
+inline void bump_version(Tensor* t) { ++(t->version ? t->version->value : t->storage->version); }
+inline bool is_leaf(const Tensor* t);      // tape.h
+void tensor_track(Tensor*);                // enter the cyclic GC: called when a tensor first can own a cycle (hooks, dict, view, graph holder)
+PyObject* tensor_item(Tensor*);            // new Python scalar; numel must be 1 (interop.cpp)
+
+// ------------------------------------------------------------------------------------------------------ views (views.cpp)
+// Native: a new layout over the same storage, no plan. Each returns a new Tensor, recorded on the tape when it must be.
+enum class ViewKind : uint8_t { Alias, Reshape, Permute, Expand, Slice, Select, Squeeze, Unsqueeze, Diagonal, AsStrided, Unfold, Conj, Neg, ViewAsReal, ViewAsComplex, DType, Detach };
+struct ViewSpec { ViewKind kind; std::vector<int64_t> ints; };    // enough to replay on another base, and to find the gradient
+Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);   // the one place a view is born
+Tensor* view_apply(Tensor* base, const ViewSpec&);                // replay one step
+Tensor* view_reshape(Tensor*, int n, const int64_t* sizes, bool copy_allowed);   // view() / reshape(): -1 allowed
+Tensor* view_permute(Tensor*, int n, const int64_t* dims);
+Tensor* view_expand(Tensor*, int n, const int64_t* sizes);
+Tensor* view_slice(Tensor*, int dim, int64_t start, int64_t stop, int64_t step);  // Python slice rules; step > 0
+Tensor* view_select(Tensor*, int dim, int64_t index);
+Tensor* view_unsqueeze(Tensor*, int dim);
+Tensor* view_as_strided(Tensor*, int n, const int64_t* size, const int64_t* stride, int64_t offset_elements);
+
+// ------------------------------------------------------------------------------------------------- calls and ops (op.cpp)
+struct Scalar { union { int64_t i; double re; }; double im; };     // 16 bytes, exactly what kernels read; the kind is in the key
+enum class ScalarKind : uint8_t { None, Bool, Int, Float, Complex };
+
+// The arguments of one call after parsing, in schema order, lists flattened (their lengths are statics).
+struct Call {
+  Op* op = nullptr;
+  std::vector<Tensor*>* spill = nullptr;   // op.cpp may keep inline arrays and spill; use the accessors
+  static const int INLINE = 24;
+  Tensor* tensors[INLINE]; Tensor** t = tensors; int nt = 0;   // borrowed; null where an optional is absent
+  uint64_t static_words[64]; int nstatic = 0;                   // by-value arguments, list lengths, scalar kinds, presence
+  int64_t syms[64]; int nsym = 0;                               // run-time integers: sizes, bounds, counts
+  Scalar scalars[16]; int nscalar = 0;                          // run-time numbers
+  uint8_t form = 0;                                             // 0 functional, 1 in-place, 2 out=
+  Tensor* dests[8]; int ndest = 0;                              // in-place: the mutated arguments; out=: the given tensors
+  PyObject* generator = nullptr;                                // borrowed or null
+};
+
+// Run an op from C++ (the tape, indexing, __add__ …). Results go to `outs` (new references, up to `max`); the number of them or -1.
+// Goes through the same plans, tape recording and recording as a Python call; no __torch_function__.
+int run_call(Call&, PyObject** outs, int max);
+Op* op_find(const char* name);              // borrowed; registered ops by name, null with an error if absent
+// Shorthand: tensors, run-time ints, one result. Statics must be given when the schema has by-value arguments.
+Tensor* call_op(Op*, std::initializer_list<Tensor*>, std::initializer_list<int64_t> syms = {}, std::initializer_list<uint64_t> statics = {});
+
+typedef int (*NativeOp)(Call&, PyObject** outs, int max);        // ops implemented in C++: views, random fills, nonzero …
+void native_register(const char* name, NativeOp);                // before the Python definition with `native=` is read
+
+// --------------------------------------------------------------------------------------- the thread-local guard word
+// Zero on the hot path. Any bit set: the call takes the slow path, which looks at the bits one by one.
+enum Guard : uint32_t { G_MODE = 1 /*__torch_function__ modes*/, G_RECORD = 2 /*compile()*/, G_ANOMALY = 4, G_INFERENCE = 8, G_PROFILE = 16, G_AUTOCAST = 32, G_FUNC = 64, G_NO_DISPATCH = 128 };
+struct ThreadState { uint32_t guard = 0; bool grad_mode = true; uint64_t sequence = 0; };
+extern thread_local ThreadState tls;
+
+// ------------------------------------------------------------------------------------------------ tape, as others see it (tape.cpp)
+void node_incref(Node*); void node_decref(Node*);
+// After a plan ran: make the node, connect it, attach it to the outputs. `hidden`: saved intermediates (references taken over).
+bool tape_record(Plan*, const Call&, PyObject** outs, int nout, Storage** hidden);
+bool tape_record_view(Tensor* base, Tensor* out, ViewSpec&& spec);      // from make_view
+bool tape_before_inplace(const Call&);      // leaf, multi-output view, no_grad view, inference errors: before anything is written
+bool tape_after_inplace(Tensor* self, Node*);   // bump, rebase history; the base's too when self is a view
+void tape_detach_(Tensor*);
+
+// ---------------------------------------------------------------------------------------------------- kernels and threads
+// One kernel runs work units [lo, hi). p: data pointers, n: integers, s: 16-byte scalars, scratch: per-thread memory.
+// Returns 0, or code | value << 8 (the code indexes the recipe's error table, the value fills {value} in the message).
+typedef int64_t (*Kernel)(char** p, const int64_t* n, const Scalar* s, char* scratch, int64_t lo, int64_t hi);
+int64_t pool_run(Kernel, char** p, const int64_t* n, const Scalar* s, int64_t scratch_bytes, int64_t units, int64_t grain, bool parallel);   // threads.cpp; first non-zero status (lowest unit)
+int pool_threads(); void pool_set_threads(int); void pool_after_fork();
+
+// ------------------------------------------------------------------------------------------------ errors, helpers (module.cpp)
+PyObject* raise(PyObject* type, const char* format, ...);      // returns nullptr
+std::string shape_text(const Layout*);                         // "[2, 3]"
+PyObject* int_tuple(const int64_t*, int n);                    // new
+bool int_list(PyObject*, std::vector<int64_t>*);               // any sequence of integers (also 0-dim int tensors, numpy ints)
+
+// Each file adds its names to the module, in this order.
+bool init_dtype(PyObject* m); bool init_layout(PyObject* m); bool init_storage(PyObject* m); bool init_tensor(PyObject* m);
+bool init_views(PyObject* m); bool init_op(PyObject* m); bool init_plan(PyObject* m); bool init_loader(PyObject* m);
+bool init_threads(PyObject* m); bool init_tape(PyObject* m); bool init_function(PyObject* m); bool init_interop(PyObject* m);
+bool init_construct(PyObject* m); bool init_index(PyObject* m); bool init_rng(PyObject* m); bool init_record(PyObject* m);
+
+}  // namespace rl
