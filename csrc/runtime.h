@@ -29,12 +29,22 @@ struct DTypeInfo { const char* name; const char* alias; uint8_t itemsize; char k
 extern const DTypeInfo DTYPES[];
 inline int itemsize(DType d) { return DTYPES[(int)d].itemsize; }
 enum class Device : uint8_t { CPU, Meta };
+enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
 extern PyTypeObject *DTypeType, *DeviceType, *SizeType, *LayoutNameType, *MemoryFormatType;
+const char* dtype_scalar_name(DType);               // "Float", "Long": what torch's messages call it
+const char* dtype_cpp_name(DType);                  // "float", "long int": what some others call it
+DType to_real(DType);                               // complex64 -> float32; others unchanged
+bool to_complex(DType, DType*);                     // float32 -> complex64; false (no exception) when there is none
 PyObject* dtype_object(DType);                      // borrowed: the one `rushlight.float32` …
 bool dtype_from(PyObject*, DType*);                 // a dtype object (or Python type bool/int/float/complex) -> code
 PyObject* device_object(Device);                    // new
 bool device_from(PyObject*, Device*);               // device object, "cpu", "cpu:0", "meta"; errors as torch's
+PyObject* memory_format_object(MemoryFormat);       // borrowed
+bool memory_format_from(PyObject*, MemoryFormat*);
+PyObject* strided_object();                         // borrowed
+PyObject* size_object(const int64_t*, int n);       // new torch.Size
+bool layout_name_from(PyObject*, int*);             // torch.strided -> 0; TypeError otherwise
 extern DType g_default_dtype;                       // set_default_dtype; changing it bumps g_config_epoch
 extern uint64_t g_config_epoch;                     // part of every key
 
@@ -62,6 +72,10 @@ void block_free(void*, int size_class);
 bool pending_flush();                               // record.cpp: run what compile() has recorded so far
 inline bool materialize(Storage* s) { return RL_LIKELY(!(s->flags & ST_PENDING)) || pending_flush(); }
 
+extern PyTypeObject* UntypedStorageType;
+PyObject* storage_object(Storage*);                 // new: the UntypedStorage of a storage, one per storage while it lives
+Storage* storage_of(PyObject*);                     // borrowed, from an UntypedStorage (or an object with an `_untyped_storage`); TypeError otherwise
+
 struct Version { int64_t rc; uint32_t value; };     // a counter of its own: after `.data`, or when storage is swapped under a tensor
 
 // ---------------------------------------------------------------------------------------------- layouts (layout.cpp)
@@ -80,6 +94,10 @@ enum LayoutFlag : uint8_t { L_CONTIGUOUS = 1, L_DENSE = 2 /*non-overlapping and 
 const int MAX_DIMS = 64;
 // new reference; strides == nullptr means contiguous. bits: L_CONJ | L_NEG only, the rest is computed. Overflowing sizes are an error.
 Layout* layout_intern(DType, Device, int ndim, const int64_t* shape, const int64_t* strides, int bits = 0);
+PyObject* layout_size(Layout*);     // borrowed: the cached torch.Size
+PyObject* layout_stride(Layout*);   // borrowed: the cached tuple of strides
+bool layout_contiguous(const Layout*, MemoryFormat);
+void memory_format_strides(MemoryFormat, int ndim, const int64_t* shape, int64_t* strides);   // Contiguous, ChannelsLast (ndim 4), ChannelsLast3d (ndim 5)
 void layout_release(Layout*);       // rc reached 0: stays in the table until evicted (bounded, clock bit)
 inline void incref(Layout* l) { ++l->rc; }
 inline void decref(Layout* l) { if (--l->rc == 0) layout_release(l); }
@@ -106,7 +124,7 @@ struct Tensor {
   uint8_t requires_grad; // for non-leaves: has a node
   uint8_t bits;          // TensorBit
 };
-enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4 };
+enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */ };
 extern PyTypeObject* TensorType;           // rushlight.Tensor, made in C++; Python adds methods to it
 extern PyTypeObject* ParameterType;        // nn.Parameter: a subclass that takes the fast path too; null until registered
 inline bool is_exact(PyObject* o) { PyTypeObject* t = Py_TYPE(o); return RL_LIKELY(t == TensorType || t == ParameterType); }
@@ -124,7 +142,11 @@ PyObject* tensor_item(Tensor*);            // new Python scalar; numel must be 1
 // ------------------------------------------------------------------------------------------------------ views (views.cpp)
 // Native: a new layout over the same storage, no plan. Each returns a new Tensor, recorded on the tape when it must be.
 enum class ViewKind : uint8_t { Alias, Reshape, Permute, Expand, Slice, Select, Squeeze, Unsqueeze, Diagonal, AsStrided, Unfold, Conj, Neg, ViewAsReal, ViewAsComplex, DType, Detach };
-struct ViewSpec { ViewKind kind; std::vector<int64_t> ints; };    // enough to replay on another base, and to find the gradient
+// ViewSpec.ints by kind, always normalised (dims >= 0, no -1 sizes): Reshape: new sizes. Permute: dims. Expand: sizes. Slice: dim, start, stop, step.
+// Select: dim, index. Squeeze: removed dims, ascending. Unsqueeze: dim. Diagonal: offset, dim1, dim2. AsStrided: n, sizes, strides, offset (elements, absolute
+// in the storage). Unfold: dim, window, step. DType: code. Alias, Conj, Neg, ViewAsReal, ViewAsComplex, Detach: none.
+// name: the node's name when it is not the kind's own ("TransposeBackward0" for a Permute made by transpose …); static text or null.
+struct ViewSpec { ViewKind kind; std::vector<int64_t> ints; const char* name = nullptr; };    // enough to replay on another base, and to find the gradient
 Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);   // the one place a view is born
 Tensor* view_apply(Tensor* base, const ViewSpec&);                // replay one step
 Tensor* view_reshape(Tensor*, int n, const int64_t* sizes, bool copy_allowed);   // view() / reshape(): -1 allowed
@@ -139,19 +161,56 @@ Tensor* view_as_strided(Tensor*, int n, const int64_t* size, const int64_t* stri
 struct Scalar { union { int64_t i; double re; }; double im; };     // 16 bytes, exactly what kernels read; the kind is in the key
 enum class ScalarKind : uint8_t { None, Bool, Int, Float, Complex };
 
-// The arguments of one call after parsing, in schema order, lists flattened (their lengths are statics).
+// The arguments of one call after parsing, in schema order, lists flattened (their lengths are statics). The arrays start inline and spill to
+// the heap when a call is long (`call_reserve`), so always go through the pointers t, static_words, syms, scalars. Not copyable.
 struct Call {
+  static const int INLINE = 24, WORDS = 64, SCALARS = 16;
   Op* op = nullptr;
-  std::vector<Tensor*>* spill = nullptr;   // op.cpp may keep inline arrays and spill; use the accessors
-  static const int INLINE = 24;
-  Tensor* tensors[INLINE]; Tensor** t = tensors; int nt = 0;   // borrowed; null where an optional is absent
-  uint64_t static_words[64]; int nstatic = 0;                   // by-value arguments, list lengths, scalar kinds, presence
-  int64_t syms[64]; int nsym = 0;                               // run-time integers: sizes, bounds, counts
-  Scalar scalars[16]; int nscalar = 0;                          // run-time numbers
-  uint8_t form = 0;                                             // 0 functional, 1 in-place, 2 out=
-  Tensor* dests[8]; int ndest = 0;                              // in-place: the mutated arguments; out=: the given tensors
-  PyObject* generator = nullptr;                                // borrowed or null
+  Tensor** t = tensors; int nt = 0;                              // borrowed; null where an optional is absent
+  uint64_t* static_words = static_inline; int nstatic = 0;       // by-value arguments, list lengths, scalar kinds, presence
+  int64_t* syms = sym_inline; int nsym = 0;                      // run-time integers: sizes, bounds, counts
+  Scalar* scalars = scalar_inline; int nscalar = 0;              // run-time numbers
+  uint8_t form = 0;                                              // 0 functional, 1 in-place, 2 out=
+  uint8_t overload = 0;                                          // which signature of the op matched (part of the key)
+  uint8_t requires_grad = 0;                                     // factories: the result shall be a leaf that requires grad
+  Tensor* dests[8]; int ndest = 0;                               // in-place: the mutated arguments; out=: the given tensors
+  PyObject* generator = nullptr;                                 // borrowed or null
+  int nkeep = 0; PyObject* keep[8];                              // owned: what keeps flattened lists alive while Python may run
+  void* heap[4] = {nullptr, nullptr, nullptr, nullptr};          // spilled arrays, owned
+  Tensor* tensors[INLINE]; uint64_t static_inline[WORDS]; int64_t sym_inline[WORDS]; Scalar scalar_inline[SCALARS];
+  Call() {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() { if (RL_UNLIKELY(nkeep || heap[0] || heap[1] || heap[2] || heap[3])) release(); }
+  void release();
 };
+// Room for that many entries in all; false with MemoryError. A caller that stays within INLINE, WORDS and SCALARS need not ask.
+bool call_reserve(Call&, int tensors, int statics = 0, int syms = 0, int scalars = 0);
+
+// Python's operators on tensors: tensor.cpp owns the slots, op.cpp these functions; ops are bound by `_C.bind_operator(name, op)`.
+enum OperatorSlot : int { S_ADD, S_SUB, S_MUL, S_TRUEDIV, S_FLOORDIV, S_MOD, S_POW, S_MATMUL, S_LSHIFT, S_RSHIFT, S_AND, S_OR, S_XOR,
+  S_NEG, S_POS, S_ABS, S_INVERT, S_LT /* then Python's order */, S_LE, S_EQ, S_NE, S_GT, S_GE, S_COUNT };
+// their names for bind_operator, in that order: add sub mul truediv floordiv mod pow matmul lshift rshift and or xor neg pos abs invert lt le eq ne gt ge
+PyObject* op_binary(int slot, PyObject* a, PyObject* b);       // either may be the tensor; NotImplemented (new) for foreign types
+PyObject* op_unary(int slot, PyObject* a);
+PyObject* op_inplace(int slot, PyObject* a, PyObject* b);
+PyObject* op_compare(int py_op, PyObject* a, PyObject* b);     // py_op: Py_LT … Py_GE
+
+// How arguments lie in a Call, parameter by parameter in schema order (args.cpp writes this, native ops read it with Args):
+//   Tensor            t[]: one entry            Tensor?   t[]: one entry, null when absent (the key sees a null layout)
+//   Tensor[] Tensor?[]  static: length; t[]: the entries
+//   Tensor|Scalar     static: kind (0: a tensor was given), t[]: one entry (null for a number); scalars[]: the number
+//   Scalar float (also with ?)   static: ScalarKind (None when absent); scalars[]: the value, only when present
+//   Scalar! float!    static: ScalarKind, then two statics (the 16 bytes) when present
+//   bool int          static: the value         bool? int?   static: 1, value; or 0 when absent
+//   int[] int[]?      static: length, values; length ABSENT when None
+//   SymInt            syms[]: the value         SymInt?   static: 1 and syms[], or static 0
+//   SymInt[] SymInt[]?   static: length (or ABSENT); syms[]: the values
+//   ScalarType? Device? Layout? MemoryFormat?   static: code, or ABSENT.   MemoryFormat codes: 0 contiguous 1 preserve 2 channels_last 3 channels_last_3d
+//   str str?          static: the address of the interned Python string, or 0
+//   Generator?        call.generator            Any       static: the address of the object (borrowed), or 0
+// `requires_grad` and `pin_memory` (bool) and `out` are taken by the face: they are not in the Call's words. `dtype` etc. are.
+const uint64_t ABSENT = ~uint64_t(0);
 
 // Run an op from C++ (the tape, indexing, __add__ …). Results go to `outs` (new references, up to `max`); the number of them or -1.
 // Goes through the same plans, tape recording and recording as a Python call; no __torch_function__.
@@ -159,6 +218,28 @@ int run_call(Call&, PyObject** outs, int max);
 Op* op_find(const char* name);              // borrowed; registered ops by name, null with an error if absent
 // Shorthand: tensors, run-time ints, one result. Statics must be given when the schema has by-value arguments.
 Tensor* call_op(Op*, std::initializer_list<Tensor*>, std::initializer_list<int64_t> syms = {}, std::initializer_list<uint64_t> statics = {});
+
+// Reads a Call in schema order: `Args a(call); Tensor* x = a.tensor(); int64_t dim = a.integer(); …`
+struct Args {
+  const Call& c; int it = 0, is = 0, iy = 0, ic = 0;
+  explicit Args(const Call& call) : c(call) {}
+  uint64_t word() { return c.static_words[is++]; }
+  Tensor* tensor() { return c.t[it++]; }
+  int tensor_list(Tensor*** first) { int n = (int)word(); *first = c.t + it; it += n; return n; }
+  int64_t integer() { return (int64_t)word(); }
+  bool boolean() { return word() != 0; }
+  bool maybe_integer(int64_t* v) { if (!word()) return false; *v = (int64_t)word(); return true; }
+  int int_list(const int64_t** first) { int64_t n = (int64_t)word(); *first = (const int64_t*)c.static_words + is; if (n < 0) return -1; is += (int)n; return (int)n; }   // -1: absent
+  int64_t sym() { return c.syms[iy++]; }
+  bool maybe_sym(int64_t* v) { if (!word()) return false; *v = sym(); return true; }
+  int sym_list(const int64_t** first) { int64_t n = (int64_t)word(); *first = c.syms + iy; if (n < 0) return -1; iy += (int)n; return (int)n; }              // -1: absent
+  ScalarKind scalar(Scalar* v) { ScalarKind k = (ScalarKind)word(); if (k != ScalarKind::None) *v = c.scalars[ic++]; return k; }
+  double real(double absent = 0) { Scalar v; ScalarKind k = scalar(&v); return k == ScalarKind::None ? absent : k == ScalarKind::Float || k == ScalarKind::Complex ? v.re : (double)v.i; }
+  bool dtype(DType* d) { uint64_t w = word(); if (w == ABSENT) return false; *d = (DType)w; return true; }
+  bool device(Device* d) { uint64_t w = word(); if (w == ABSENT) return false; *d = (Device)w; return true; }
+  int code() { uint64_t w = word(); return w == ABSENT ? -1 : (int)w; }      // layout, memory format; -1: absent
+  PyObject* object() { return (PyObject*)(uintptr_t)word(); }                // str, Any; borrowed, may be null
+};
 
 typedef int (*NativeOp)(Call&, PyObject** outs, int max);        // ops implemented in C++: views, random fills, nonzero …
 void native_register(const char* name, NativeOp);                // before the Python definition with `native=` is read
@@ -185,8 +266,20 @@ typedef int64_t (*Kernel)(char** p, const int64_t* n, const Scalar* s, char* scr
 int64_t pool_run(Kernel, char** p, const int64_t* n, const Scalar* s, int64_t scratch_bytes, int64_t units, int64_t grain, bool parallel);   // threads.cpp; first non-zero status (lowest unit)
 int pool_threads(); void pool_set_threads(int); void pool_after_fork();
 
+// ------------------------------------------------------------------------------------- indexing, interop, random (index.cpp, interop.cpp, rng.cpp)
+PyObject* index_get(PyObject* self, PyObject* key);                 // mp_subscript; new
+int index_set(PyObject* self, PyObject* key, PyObject* value);      // mp_ass_subscript
+struct Generator;                                                   // rng.h
+extern PyTypeObject* GeneratorType;
+extern Generator* g_current_generator;      // what `draw` steps of a running plan use: plan.cpp sets it from Call::generator (generator_of) around a run that draws
+Generator* generator_of(PyObject* object_or_null);                  // borrowed: the default generator for null or None; TypeError otherwise
+Kernel native_kernel_find(const char* name);                        // kernels with a ('native', name) in a recipe; null when unknown
+void native_kernel_register(const char* name, Kernel);              // plan.cpp keeps the table
+
 // ------------------------------------------------------------------------------------------------ errors, helpers (module.cpp)
 PyObject* raise(PyObject* type, const char* format, ...);      // returns nullptr
+void stat_register(const char* name, const int64_t* value);    // a counter that _C.stats() shows; each file registers its own in init_*
+std::string ints_text(const int64_t*, int n);                  // "[2, 3]"
 std::string shape_text(const Layout*);                         // "[2, 3]"
 PyObject* int_tuple(const int64_t*, int n);                    // new
 bool int_list(PyObject*, std::vector<int64_t>*);               // any sequence of integers (also 0-dim int tensors, numpy ints)

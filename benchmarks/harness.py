@@ -1,0 +1,78 @@
+"""Side by side with torch, in one process, as ratios.
+
+Both sides run in alternating windows of about equal length, so that a busy machine slows both; the figure is the median over the windows of
+our time divided by torch's.
+"""
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+WINDOW = 0.004          # seconds a window aims at
+ROUNDS = 25
+
+
+def _time(call, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+def _count(call):
+    call()
+    call()
+    once = min(_time(call, 1) for _ in range(3))
+    return max(1, int(WINDOW / max(once, 1e-8)))
+
+
+class Table:
+    """Rows are printed as they come; `limit` is what the row must stay below to be called reached."""
+
+    def __init__(self, only=""):
+        self.rows, self.only = [], only
+
+    def section(self, title):
+        print(f"\n{title}\n{'':2}{'what':58} {'ours':>11} {'torch':>11} {'ratio':>7} {'limit':>6}")
+
+    def bench(self, name, ours, peer, limit=None, rounds=ROUNDS):
+        if self.only and self.only not in name:
+            return None
+        try:
+            n, m = _count(ours), _count(peer)
+            a, b = [], []
+            for _ in range(rounds):
+                a.append(_time(ours, n))
+                b.append(_time(peer, m))
+        except Exception as error:              # a row that cannot run is a row of the table, not the end of it
+            print(f"  {name:58} failed: {type(error).__name__}: {str(error).splitlines()[0][:80]}")
+            self.rows.append((name, None, None, None, limit))
+            return None
+        ratio = statistics.median(x / y for x, y in zip(a, b))
+        self.add(name, statistics.median(a), statistics.median(b), limit, ratio)
+        return ratio
+
+    def add(self, name, ours, torch, limit=None, ratio=None, unit=None):
+        ratio = ours / torch if ratio is None else ratio
+        mark = "" if limit is None else " " if ratio <= limit else " <"
+        show = unit or seconds
+        print(f"  {name:58} {show(ours):>11} {show(torch):>11} {ratio:7.3f} {'' if limit is None else f'{limit:6.2f}'}{mark}")
+        sys.stdout.flush()
+        self.rows.append((name, ours, torch, ratio, limit))
+
+    def summary(self):
+        judged = [r for r in self.rows if r[4] is not None]
+        reached = [r for r in judged if r[3] is not None and r[3] <= r[4]]
+        print(f"\n{len(reached)} of {len(judged)} rows within their limit")
+
+
+def seconds(s):
+    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if s * scale >= 1:
+            return f"{s * scale:.2f} {unit}"
+    return f"{s * 1e9:.0f} ns"
+
+
+def megabytes(b):
+    return f"{b / 1e6:.1f} MB"

@@ -1,0 +1,64 @@
+// Everything that depends on the Python version (3.11 to 3.14) lives here, so that no other file asks for PY_VERSION_HEX.
+#pragma once
+#include <Python.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#error "Rushlight needs Python 3.11 or newer"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "Rushlight's runtime is guarded by the GIL: build it for the default (not free-threaded) Python"
+#endif
+
+#if PY_VERSION_HEX < 0x030C0000
+#include <structmember.h>
+#define RL_T_PYSSIZET T_PYSSIZET
+#define RL_READONLY READONLY
+#else
+#define RL_T_PYSSIZET Py_T_PYSSIZET
+#define RL_READONLY Py_READONLY
+#endif
+
+namespace rl {
+
+// Brings an object of a heap type back to life from a freelist. The memory still has its type pointer, and the type its reference to be retaken.
+inline void revive(PyObject* o, PyTypeObject* type) {
+  Py_INCREF((PyObject*)type);
+#if PY_VERSION_HEX >= 0x030E0000
+  (void)PyObject_Init(o, type);      // 3.14 keeps flags beside the count: let Python write both
+  Py_DECREF((PyObject*)type);        // PyObject_Init took the type's reference itself
+#else
+  Py_SET_REFCNT(o, 1);
+#endif
+}
+
+// getattr without an AttributeError: 1 found (new reference), 0 absent, -1 another error.
+inline int optional_attribute(PyObject* o, const char* name, PyObject** out) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return PyObject_GetOptionalAttrString(o, name, out);
+#else
+  *out = PyObject_GetAttrString(o, name);
+  if (*out) return 1;
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+  PyErr_Clear();
+  return 0;
+#endif
+}
+
+inline Py_hash_t hash_pointer(const void* p) {
+  size_t y = (size_t)p;
+  y = (y >> 4) | (y << (8 * sizeof(void*) - 4));    // objects are 16-byte aligned: bring the low zeros to the top
+  Py_hash_t h = (Py_hash_t)y;
+  return h == -1 ? -2 : h;
+}
+
+// Nobody but the caller can see the object. In 3.14 a caller's local may be borrowed from its stack without being counted, so a count of 1 proves nothing there
+// for an object that came in as an argument.
+inline bool sole_reference(PyObject* o) {
+#if PY_VERSION_HEX >= 0x030E0000
+  return PyUnstable_Object_IsUniqueReferencedTemporary(o);
+#else
+  return Py_REFCNT(o) == 1;
+#endif
+}
+
+}  // namespace rl

@@ -1,0 +1,90 @@
+// An operator as the runtime sees it: signatures, faces, the last plan it ran. See op.cpp (objects, calls), args.cpp (parsing, errors).
+#pragma once
+#include "plan.h"
+
+namespace rl {
+
+enum class ParamKind : uint8_t {
+  Tensor, TensorList, TensorOrScalar, Scalar, Float, Int, Bool, Str, IntList, SymInt, SymIntList, DType, Device, LayoutName, MemoryFormat,
+  Generator, Any, ScalarList /* only of backward ops */
+};
+
+// What a missing argument contributes to a Call, encoded once when the op is made.
+struct Encoded {
+  std::vector<uint64_t> statics; std::vector<int64_t> syms; std::vector<Scalar> scalars; int tensors = 0;   // tensors: nulls
+};
+
+struct Param {
+  PyObject* name;            // interned
+  PyObject* fallback;        // default value, or null: required
+  ParamKind kind;
+  bool optional;             // `?`: None is allowed
+  bool item_optional;        // `Tensor?[]`
+  bool by_value;             // `Scalar!`, `float!`
+  bool written;              // `Tensor(a!)`
+  bool keyword_only;
+  bool face_only;            // requires_grad, pin_memory: never reach the Call's words
+  int fixed;                 // `int[2]`: a bare int stands for that many; 0: a list is needed
+  Encoded encoded;           // the default, when there is one
+};
+
+enum class ReturnKind : uint8_t { One, Tuple, List };
+struct Signature {
+  std::vector<Param> params;
+  int positional = 0;        // how many may be given by position
+  int required = 0;
+  bool has_written = false;
+  ReturnKind returns = ReturnKind::One;
+  PyTypeObject* result_type = nullptr;     // a named tuple, or null
+};
+
+enum OpForm : uint8_t { FORM_FUNCTION = 1, FORM_METHOD = 2, FORM_INPLACE = 4, FORM_OUT = 8 };
+struct Face;
+struct Op {
+  PyObject_HEAD
+  PyObject* name; const char* text;        // text: UTF-8 of name
+  uint32_t id; uint8_t forms, pointwise, is_backward;
+  Plan* last;                              // the plan of the previous call: borrowed, cleared when the table drops it
+  NativeOp native;
+  std::vector<Signature>* signatures;
+  PyObject *definition, *doc;
+  Face *function, *method, *inplace_function, *inplace_method;     // owned; made on demand
+};
+struct Face {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  Op* op;
+  PyObject *name, *qualname, *module, *doc, *dict;
+  uint8_t form, is_method;
+};
+extern PyTypeObject *OpType, *OpFunctionType, *OpMethodType;
+extern PyObject* g_required;               // _C.REQUIRED
+
+// ------------------------------------------------------------------------------------------------------- signature.cpp
+enum class ParseResult { Ok, Error, Overloaded };               // Overloaded: parsed, but a __torch_function__ wants the call
+// Parse into `call` (op, form already set) by the op's signatures in order. On failure the torch-worded TypeError is set.
+// `*out`: the out= argument (borrowed) or null.
+ParseResult parse_call(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& call, PyObject** out);
+std::string signature_text(const Op*, const Signature&, bool method, bool with_out);
+PyObject* signature_object(const Face*);                        // inspect.Signature, new
+PyObject* text_signature(const Face*);                          // "(input, other, *, alpha=1)", new
+
+// ------------------------------------------------------------------------------------------------------------ args.cpp
+// 1 converted and appended to the call, 0 does not fit (nothing raised), -1 raised. `strict`: no other signature remains to be tried.
+int convert_argument(const Face*, const Op*, const Param&, PyObject*, Call&, bool* overloaded, bool strict);
+int convert_varargs(const Face*, const Param&, PyObject* const* items, Py_ssize_t n, Call&);
+bool parse_param_type(const char* text, Param*);
+bool encode_default(const Op*, Param*);
+std::string param_type_text(const Param&);                      // "tuple of ints", "Number", …: torch's words
+void append_encoded(Call&, const Encoded&);
+bool has_torch_function(PyObject*);
+bool scalar_from(PyObject*, Scalar*, ScalarKind*);              // Python numbers, numpy scalars; false without an error if it is neither
+PyObject* call_params(const Call&);                             // the `params` of a compile request; new
+bool fill_call_defaults(Call&, const Signature&, int from_param);
+
+// -------------------------------------------------------------------------------------------------------------- op.cpp
+const Signature& signature_of(const Call&);
+PyObject* wrap_results(const Call&, PyObject** outs, int n);    // takes the references over
+int run_inplace_or_out(Call&, PyObject** outs, int max);        // plan.cpp: forms 1 and 2, with every check
+
+}  // namespace rl

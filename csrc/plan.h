@@ -1,0 +1,104 @@
+// Recipes and plans: what Python decided about a kind of call, and that decision resolved for exact layouts.
+//
+//  - a Recipe (Python object `_C.Recipe`) is the contract's dictionary, parsed. It holds for every call of one generic key whose guards hold;
+//  - a Plan is a recipe evaluated for one exact key: layouts interned, integers computed, kernels' addresses in place. The replayer (plan.cpp)
+//    needs nothing else. One allocation; reference-counted by the table, by running calls and by tape nodes.
+//
+// What the tape needs of a plan is here too: which values a node keeps (`saves`), the op that computes its gradients (`backward_op`), and
+// `backward_call`, which lays out that op's arguments. The replayer bumps the version of everything it wrote *before* it calls tape_record,
+// so a saved output of an in-place op is saved at its new version; tape_record must not bump again.
+#pragma once
+#include "runtime.h"
+
+namespace rl {
+
+enum class RefKind : uint8_t { Arg, Dest, Buffer, View, None };          // what a pointer or an output refers to
+enum class SaveKind : uint8_t { Arg, Output, Hidden };
+
+// ------------------------------------------------------------------------------------------------------------- recipes
+struct Instruction { uint8_t opcode; int32_t a, b, c; };
+struct BufferSpec { DType dtype; std::vector<int32_t> shape, strides; int32_t bytes; };     // slots
+struct PointerSpec { RefKind kind; int32_t index, offset; };                                // offset: slot of a byte offset, -1: zero
+struct StepSpec {
+  Kernel kernel; bool native;
+  std::vector<PointerSpec> pointers; std::vector<int32_t> ints, scalars;
+  int32_t units, grain, cost, scratch;                                                      // slots; scratch -1: none
+};
+struct OutputSpec { RefKind kind; int32_t index; DType dtype; std::vector<int32_t> shape, strides; int32_t offset; };
+struct ErrorSpec { PyObject* type; std::string message; };
+struct SaveSpec { SaveKind kind; int32_t index; };
+
+struct Recipe {
+  PyObject_HEAD
+  PyObject* data;                          // the dictionary itself, for the compiler (fusion reads it)
+  struct Parsed* parsed;
+};
+struct Parsed {
+  std::vector<int64_t> consts; std::vector<Instruction> program; std::vector<int32_t> guards;
+  std::vector<BufferSpec> buffers; std::vector<StepSpec> steps; std::vector<OutputSpec> outputs; std::vector<int32_t> hidden;
+  std::vector<ErrorSpec> errors; std::vector<SaveSpec> saves; std::vector<int32_t> backward_syms;
+  PyObject* backward = nullptr;            // the key, or null
+  Op* backward_op = nullptr;               // borrowed (ops live for ever)
+  std::string node;
+};
+extern PyTypeObject* RecipeType;
+
+// --------------------------------------------------------------------------------------------------------------- plans
+struct Pointer { RefKind kind; int32_t index; int64_t offset; };         // offset in bytes
+struct Step {
+  Kernel kernel; const Pointer* pointers; const int64_t* ints; const int32_t* scalars;   // scalars null: the call's own array, as it is
+  int64_t units, grain, scratch; int32_t npointers, nscalars; bool parallel, native;
+};
+struct Buffer { Layout* layout; int64_t bytes; };                        // layout: owned
+struct Output { RefKind kind; int32_t index; Layout* layout; int64_t offset; };   // layout: of a view, owned; offset in bytes
+
+struct Plan {
+  int64_t rc; uint64_t hash, mask;         // mask: bit i, flattened tensor argument i wants a gradient
+  Op* op; Recipe* recipe;                  // recipe: owned
+  uint32_t nkey; uint8_t form, clock, big, draws, meta, simple;
+  int32_t nbuffers, nsteps, nouts, nhidden, nargs, max_pointers;
+  Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;
+  int64_t work;                            // bytes touched, all steps
+
+
+  // ---- for the tape
+  Op* backward_op;                         // null: the result is not differentiable
+  const char* node_name;                   // "AddBackward0"
+  int32_t nsaves, nbackward_syms, nscalars;
+  const SaveSpec* saves;                   // ('arg', k) | ('output', j) | ('hidden', h), in the order the backward op wants them
+  const int64_t* backward_syms;
+  const uint8_t* scalar_kinds;             // ScalarKind of the forward call's run-time scalars
+  Layout* hidden_layout(int h) const { return buffers[hidden[h]].layout; }     // borrowed
+};
+void plan_free(Plan*);
+inline void incref(Plan* p) { ++p->rc; }
+inline void decref(Plan* p) { if (--p->rc == 0) plan_free(p); }
+
+// The call of a node's backward op: incoming gradients (public outputs, then hidden ones; null: undefined), the saved values in the order of
+// `saves` (null only where the forward argument was absent), which flattened forward arguments want a gradient, and the forward call's
+// scalars. Everything stays borrowed. run_call then gives one result per set bit of `needed`, ascending; null for a structural zero. With
+// more than 64 tensor arguments the mask is all ones and there is one result per argument.
+// In the Call: t: gradients, saved; statics: number of gradients, of saved, needed, number of syms, of scalars, one ScalarKind each.
+bool backward_call(Call&, const Plan*, Tensor** grads, int ngrads, Tensor** saved, int nsaved, uint64_t needed, const Scalar* scalars);
+Op* backward_op_of(PyObject* key);         // borrowed: the one anonymous op of a recipe's backward key (contract 5); null with an error
+
+// ------------------------------------------------------------------------------------------ tables and replay (inside)
+Plan* plan_lookup(Call&, uint64_t mask);   // borrowed: valid until Python may run; null with an error. May compile
+int plan_run(Plan*, Call&, PyObject** outs, int max);
+uint64_t grad_mask(const Call&);
+// Evaluate for this call: a new plan without a key, null and *applies == false when a guard fails, null with an error otherwise.
+Plan* plan_evaluate(Recipe*, const Call&, uint64_t mask, bool* applies);
+PyObject* layout_description(const Layout*);   // (dtype_code, device_code, shape, strides, bits), new
+void plans_forget(Op*);                    // the op's plans leave the tables
+bool raise_status(const Plan*, int64_t status);   // always false
+
+// ----------------------------------------------------------------------------------------------- recording (record.cpp)
+// Under G_RECORD a plan is noted instead of run: outputs get pending storages. Same result as plan_run.
+int record_plan(Plan*, Call&, PyObject** outs, int max);
+
+struct Stats { int64_t hits, table_hits, misses, recipe_evaluations, guard_failures, compiles, evictions, recipe_evictions, launches, recorded, flushes, native_calls, overlaps; };
+extern Stats g_stats;
+struct Hooks { PyObject *compile, *torch_function, *flush, *wrap_result, *guarded; };
+extern Hooks g_hooks;
+
+}  // namespace rl

@@ -1,0 +1,99 @@
+// The operating system, behind one file: aligned memory, mapped pages, what must happen around fork.
+#pragma once
+#include <cstddef>
+#include <cstdlib>
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <malloc.h>
+#include <windows.h>
+#else
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace rl::platform {
+
+inline size_t page_size() {
+#ifdef _WIN32
+  static size_t size = [] { SYSTEM_INFO info; GetSystemInfo(&info); return (size_t)info.dwPageSize; }();
+#else
+  static size_t size = (size_t)sysconf(_SC_PAGESIZE);
+#endif
+  return size;
+}
+
+// Memory aligned to `alignment` (a power of two); null when there is none.
+inline void* aligned_new(size_t alignment, size_t bytes) {
+  bytes = (bytes + alignment - 1) & ~(alignment - 1);
+#ifdef _WIN32
+  return _aligned_malloc(bytes, alignment);
+#else
+  return std::aligned_alloc(alignment, bytes);
+#endif
+}
+inline void aligned_free(void* p) {
+#ifdef _WIN32
+  _aligned_free(p);
+#else
+  std::free(p);
+#endif
+}
+
+// Whole pages of zeroed private memory; null when there is none. `huge` asks for large pages where the system offers them:
+// they make the first touch of a big tensor several times cheaper.
+inline void* map_pages(size_t bytes, bool huge = false) {
+#ifdef _WIN32
+  (void)huge;
+  return VirtualAlloc(nullptr, bytes, MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE);
+#else
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+#ifdef MADV_HUGEPAGE
+  if (huge) (void)madvise(p, bytes, MADV_HUGEPAGE);
+#else
+  (void)huge;
+#endif
+  return p;
+#endif
+}
+inline void unmap_pages(void* p, size_t bytes) {
+#ifdef _WIN32
+  (void)bytes;
+  VirtualFree(p, 0, MEM_RELEASE);
+#else
+  munmap(p, bytes);
+#endif
+}
+// Any access to these pages ends the process: how guard-page mode catches kernels that step outside.
+inline bool protect_pages(void* p, size_t bytes) {
+#ifdef _WIN32
+  DWORD old;
+  return VirtualProtect(p, bytes, PAGE_NOACCESS, &old) != 0;
+#else
+  return mprotect(p, bytes, PROT_NONE) == 0;
+#endif
+}
+
+// Bytes of memory in the machine, to bound what is kept in caches.
+inline size_t physical_memory() {
+#ifdef _WIN32
+  MEMORYSTATUSEX status;
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) ? (size_t)status.ullTotalPhys : (size_t)1 << 32;
+#else
+  auto pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? (size_t)pages * page_size() : (size_t)1 << 32;
+#endif
+}
+
+// Runs `child` in the new process after a fork (threads and locks do not survive one).
+inline void after_fork_in_child(void (*child)()) {
+#ifdef _WIN32
+  (void)child;
+#else
+  pthread_atfork(nullptr, nullptr, child);
+#endif
+}
+
+}  // namespace rl::platform

@@ -1,0 +1,28 @@
+// What tensor.cpp, tensor_methods.cpp and views.cpp share and nobody else needs.
+#pragma once
+#include "runtime.h"
+#include "compat.h"
+#include "tape.h"
+
+namespace rl {
+
+Tensor* tensor_wrap_in(PyTypeObject*, Layout*, Storage*, int64_t offset);   // as tensor_wrap, for a subclass
+void version_share(Tensor* from, Tensor* to);      // `to`, over the same storage, counts with `from`
+bool version_own(Tensor*, uint32_t value);         // give the tensor a counter of its own (its storage is about to change, or `.data`)
+bool set_requires_grad(Tensor*, bool);             // with torch's checks
+bool set_layout(Tensor*, Layout* /*taken*/, int64_t offset);
+extern PyMethodDef tensor_methods[];
+PyObject* check_subclass(PyObject* cls);           // cls (borrowed) when it is a subclass of Tensor, else TypeError
+
+// views.cpp
+Tensor* make_view_in(PyTypeObject*, Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);
+bool wrap_dim(int64_t dim, int ndim, int* out);    // negative dims; IndexError with torch's words. A 0-dim tensor has the dims -1 and 0
+Tensor* view_transpose(Tensor*, int64_t a, int64_t b, const char* name);
+Tensor* view_reversed(Tensor*);                    // .T
+Tensor* view_conj(Tensor*);                        // new; the tensor itself when real
+Tensor* view_neg(Tensor*);
+Tensor* view_real(Tensor*);
+Tensor* view_imag(Tensor*);
+Tensor* view_as_real(Tensor*);
+
+}  // namespace rl

@@ -1,0 +1,100 @@
+"""Rushlight: a deep-learning framework with PyTorch's API.
+
+    import rushlight as torch
+
+The C++ runtime (`_C`) holds tensors and replays plans; operators are defined in `ops/`, one place each; `compiler/` turns them into
+machine code when a kind of call is met for the first time. Submodules load when first used.
+"""
+from __future__ import annotations
+
+import importlib as _importlib
+import math as _math
+
+from . import _C
+from .version import __version__
+
+# ------------------------------------------------------------------------------------------------------- types and dtypes
+from ._C import Generator, Size, Tensor, UntypedStorage, device, dtype, layout, memory_format  # noqa: F401
+from ._C import (  # noqa: F401
+    bfloat16, bool, channels_last, channels_last_3d, complex64, complex128, contiguous_format, float8_e4m3fn, float8_e5m2, float16, float32, float64,
+    int8, int16, int32, int64, preserve_format, strided, uint8, uint16, uint32, uint64,
+)
+
+half, float, double = float16, float32, float64
+short, int, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
+complex32 = chalf = _C.complex32
+
+# ------------------------------------------------------------------------------------------ operators: from the registry
+from . import ops as _ops  # noqa: E402  (defines every operator)
+from . import faces as _faces, plans as _plans, tensor as _tensor  # noqa: E402
+
+globals().update(_faces.functions("torch"))
+_tensor.install()
+_plans.install()
+
+# ------------------------------------------------------------------------------------------- functions that are not operators
+from ._C import (  # noqa: E402, F401
+    as_tensor, asarray, frombuffer, from_dlpack, from_numpy, get_default_dtype, get_num_threads, set_num_threads, tensor,
+)
+from .functions import (  # noqa: E402, F401
+    allclose, arange, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors, broadcast_to, can_cast, column_stack, dstack, equal, hstack,
+    is_complex, is_floating_point, is_nonzero, is_storage, is_tensor, linspace, logspace, masked_select, meshgrid, nonzero, numel, promote_types, result_type,
+    row_stack, vstack,
+)
+from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401
+from .dtypes import finfo, get_default_device, iinfo, set_default_device, set_default_dtype, set_default_tensor_type  # noqa: E402, F401
+from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
+
+inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """How tensors are printed; see `torch.set_printoptions`."""
+    from ._tensor_str import set_printoptions as set_
+    set_(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth, profile=profile, sci_mode=sci_mode)
+
+
+def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_serialization=True):
+    """Write an object with its tensors to a file in torch's zip format."""
+    from .serialization import save as save_
+    return save_(obj, f, pickle_protocol=pickle_protocol)
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+    """Read what `save`, here or in torch, wrote. By default nothing in the file is executed."""
+    from .serialization import load as load_
+    return load_(f, map_location=map_location, weights_only=weights_only, mmap=mmap, **pickle_load_args)
+
+
+def compile(model=None, **options):
+    """Record the operators of a function and run them fused, with the same bits as one by one. See `rushlight.compiler.capture`."""
+    from .compiler.capture import compile as compile_
+    return compile_(model, **options)
+
+
+def explain(fn, *args, **kwargs):
+    """What one call is made of: graph, loops, fusion and its refusals, generated code."""
+    from .compiler.explain import explain as explain_
+    return explain_(fn, *args, **kwargs)
+
+
+def stats():
+    """Counters of the runtime: plans found, recipes evaluated, entries into the compiler."""
+    return _C.stats()
+
+
+_LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
+         "overrides", "return_types", "dtypes", "multiprocessing")
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        module = _importlib.import_module("." + name, __name__)
+        globals()[name] = module
+        return module
+    raise AttributeError(f"module 'torch' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_LAZY))

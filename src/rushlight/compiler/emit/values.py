@@ -1,0 +1,158 @@
+"""How the graph's types live in registers and in memory, and the conversions between them.
+
+    dtype     register            memory
+    b1        i1                  i8, 0 or 1
+    f16 bf16  float               i16; a value in a register is always exactly representable: `cast` rounds, nothing else does
+    c64 c128  a pair of float/double   two interleaved
+Conversions follow what torch does on x86: float to integer truncates, out of range and NaN give the smallest i32/i64, narrower types
+take the low bits of that; to bool is "not zero" (NaN is true); f64 to half types goes through f32.
+"""
+REGISTER = {'b1': 'i1', 'u8': 'u8', 'i8': 'i8', 'i16': 'i16', 'u16': 'u16', 'i32': 'i32', 'u32': 'u32', 'i64': 'i64', 'u64': 'u64',
+            'f16': 'float', 'bf16': 'float', 'f32': 'float', 'f64': 'double', 'c64': 'float', 'c128': 'double'}
+MEMORY = {**REGISTER, 'b1': 'i8', 'f16': 'i16', 'bf16': 'i16'}
+PAIR = {'c64': 'f32', 'c128': 'f64'}
+FLOATS = ('f16', 'bf16', 'f32', 'f64')
+BODY_TYPE = {'f16': 'f32', 'bf16': 'f32'}          # what a primitive's body is told
+
+
+def register(dtype):
+    try: return REGISTER[dtype]
+    except KeyError: raise NotImplementedError(f'kernels for dtype {dtype}') from None
+
+
+def constant(f, value, dtype, width=1):
+    if dtype in PAIR:
+        value = complex(value)
+        return tuple(f.const(part, register(dtype), width) for part in (value.real, value.imag))
+    if isinstance(value, complex): value = value.real
+    if dtype in ('f16', 'bf16'): return round_half(f, f.const(value, 'float', width), dtype)
+    if dtype not in FLOATS and dtype != 'b1': value = int(value)
+    return f.const(value, register(dtype), width)
+
+
+def splat(f, v, width):
+    return tuple(f.splat(x, width) for x in v) if isinstance(v, tuple) else f.splat(v, width)
+
+
+def select(f, c, a, b):
+    if isinstance(a, tuple): return tuple(f.select(c, x, y) for x, y in zip(a, b))
+    return f.select(c, a, b)
+
+
+# ----------------------------------------------------------------------------------------------------------- conversions
+def cast(f, v, source, target):
+    if source == target: return v
+    if source in PAIR:
+        if target in PAIR: return tuple(cast(f, x, PAIR[source], PAIR[target]) for x in v)
+        if target == 'b1': return v[0].ne(0.0) | v[1].ne(0.0)
+        return cast(f, v[0], PAIR[source], target)
+    if target in PAIR:
+        re = cast(f, v, source, PAIR[target])
+        return re, f.const(0.0, re.elem, re.width)
+    if target == 'b1': return v.ne(0)
+    to = register(target)
+    if source in FLOATS:
+        if target in FLOATS: return float_to_float(f, v, target)
+        return float_to_integer(f, v, target)
+    if target in FLOATS:
+        how = 'uitofp' if source == 'b1' or source[0] == 'u' else 'sitofp'
+        if target in ('f16', 'bf16'): return round_half(f, f.convert(how, v, 'float'), target)
+        return f.convert(how, v, to)
+    a, b = (1 if t == 'b1' else int(t[1:]) for t in (source, target))
+    if a == b: return f.bitcast(v, to)
+    if a > b: return f.convert('trunc', v, to)
+    return f.convert('zext' if source == 'b1' or source[0] == 'u' else 'sext', v, to)
+
+
+def float_to_float(f, v, target):
+    if target == 'f64': return v if v.elem == 'double' else f.convert('fpext', v, 'double')
+    if v.elem == 'double': v = f.convert('fptrunc', v, 'float')
+    return round_half(f, v, target) if target in ('f16', 'bf16') else v
+
+
+def float_to_integer(f, v, target):
+    bits = int(target[1:])
+    wide = 64 if bits == 64 or target == 'u32' else 32
+    if target == 'u64':                                  # the upper half of the range, then the rest as signed
+        big = v >= float(1 << 63)
+        low = signed_integer(f, f.select(big, v - float(1 << 63), v), 64)
+        return f.bitcast(f.select(big, low ^ (1 << 63), low), 'u64')
+    out = signed_integer(f, v, wide)
+    return f.bitcast(out, register(target)) if bits == wide else f.convert('trunc', out, register(target))
+
+
+def signed_integer(f, v, bits):
+    """Truncate; what does not fit is the smallest integer. (LLVM leaves that undefined, so it is said here.)"""
+    edge = float(1 << (bits - 1))
+    fits = (v >= -edge) & (v < edge)
+    whole = f.convert('fptosi', f.select(fits, v, 0.0), f'i{bits}')
+    return f.select(fits, whole, -(1 << (bits - 1)))
+
+
+def round_half(f, v, dtype):
+    """f32 rounded to f16 or bf16 (nearest even) and held in f32."""
+    if dtype == 'f16': return f.convert('fpext', f.convert('fptrunc', v, 'half'), 'float')
+    bits = f.bitcast(v, 'i32')
+    rounded = (bits + ((bits.lshr(16) & 1) + 0x7fff)) & -65536
+    return f.bitcast(f.select(v.eq(v), rounded, 0x7fc00000), 'float')
+
+
+def to_memory(f, v, dtype):
+    if dtype == 'b1': return f.convert('zext', v, 'i8')
+    if dtype == 'f16': return f.bitcast(f.convert('fptrunc', v, 'half'), 'i16')
+    if dtype == 'bf16': return f.convert('trunc', f.bitcast(v, 'i32').lshr(16), 'i16')
+    return v
+
+
+def from_memory(f, v, dtype):
+    if dtype == 'b1': return v.ne(0)
+    if dtype == 'f16': return f.convert('fpext', f.bitcast(v, 'half'), 'float')
+    if dtype == 'bf16': return f.bitcast(f.convert('zext', v, 'i32') << 16, 'float')
+    return v
+
+
+def bitcast(f, v, source, target):
+    """The same bits as another type of the same size."""
+    return from_memory(f, f.bitcast(to_memory(f, v, source), MEMORY[target]), target)
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+def address(f, base, index, dtype):
+    """The address of element `index` (a complex element is two of its parts)."""
+    if dtype in PAIR: index = index + index if index.name != '0' else index
+    return f.at(base, index, MEMORY[dtype])
+
+
+def load(f, p, dtype, width=1, mask=None):
+    """`width` neighbouring elements from p on."""
+    elem = MEMORY[dtype]
+    if dtype not in PAIR: return from_memory(f, f.load(p, elem, width, mask), dtype)
+    both = f.load(p, elem, 2 * width)
+    return tuple(f.shuffle(both, [2 * i + part for i in range(width)]) for part in (0, 1))
+
+
+def store(f, v, p, dtype, mask=None):
+    if dtype not in PAIR: return f.store(to_memory(f, v, dtype), p, mask)
+    re, im = v
+    width = re.width
+    if width == 1:
+        f.store(re, p); f.store(im, f.at(p, f.const(1), MEMORY[dtype]))
+        return None
+    return f.store(f.shuffle(re, [i // 2 + (i % 2) * width for i in range(2 * width)], im), p)
+
+
+def load_lanes(f, addresses, dtype):
+    """One element from each address."""
+    parts = [load(f, p, dtype) for p in addresses]
+    if len(parts) == 1: return parts[0]
+    def gather(values):
+        out = f.poison(values[0].elem, len(values))
+        for i, x in enumerate(values): out = f.insert(out, x, i)
+        return out
+    if dtype in PAIR: return tuple(gather([p[k] for p in parts]) for k in (0, 1))
+    return gather(parts)
+
+
+def store_lanes(f, v, addresses, dtype):
+    for i, p in enumerate(addresses):
+        store(f, tuple(f.extract(x, i) for x in v) if isinstance(v, tuple) else f.extract(v, i), p, dtype)

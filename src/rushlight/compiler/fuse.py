@@ -1,0 +1,491 @@
+"""Fusion: from a primitive graph to kernels, in execution order.
+
+Fusion is the choice of *roots*, the values that get memory: the results; whatever ends a kernel (partial results of reductions over
+outer dimensions or over everything, scans, scatters, matrix products); and values that a later step finds it cannot evaluate in
+place. Everything between stored values and a root is pulled into the root's kernel, evaluated on demand at an index. A value that
+cannot be evaluated where it is wanted raises `MustStore`; it then becomes a root with that reason, and fusion starts over.
+
+Bits never change by fusion: a pointwise value has the same bits wherever it is evaluated, and a reduction's order is a function of its own
+shape (contract, section 8), whatever surrounds it.
+"""
+from . import symbolic
+from .graph import closure, is_complex, same_shape
+from .loops import BLOCK, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
+from .symbolic import contiguous_strides, hint, known_equal, product
+
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn'}     # never evaluated on demand
+LEAVES = {'const', 'scalar', 'size', 'iota'}
+
+
+class MustStore(Exception):
+    def __init__(self, node, why): self.node, self.why = node, why
+
+
+class Indirect(Exception):
+    """A result whose strides do not fit its kernel: computed in a buffer of its own, then copied."""
+    def __init__(self, node, why): self.node, self.why = node, why
+
+
+# ----------------------------------------------------------------------------------------------------------- normal form
+def solid(shape): return [i for i, d in enumerate(shape) if not is_one(d)]
+
+
+def runs(shape, dims):
+    """The reduced dimensions in runs of neighbours (dimensions of size 1 do not separate), leading first."""
+    out, open_run = [], False
+    for i in solid(shape):
+        if i in dims:
+            if not open_run: out.append([])
+            out[-1].append(i)
+        open_run = i in dims
+    return out
+
+
+def normalise(graph, roots):
+    """Rewrite to what the loops know. Returns (new roots, checks): reductions become one row reduction or combine(partial(x)) per run of
+    dimensions, trailing run first; checks are taken out of the data flow; low-precision scatters accumulate in f32."""
+    new, checks = {}, []
+    for n in closure(roots):
+        args = tuple(new[a] for a in n.args)
+        if n.op in ('call', 'stop'): out = args[0]
+        elif n.op == 'check':
+            checks.append((args[0], n.attrs))
+            out = args[0]
+        elif n.op == 'reduce': out = normal_reduce(graph, n, args[0])
+        elif n.op == 'argreduce': out = normal_argreduce(graph, n, args[0])
+        elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
+        elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
+        elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
+            wide = [graph.node('cast', (a,), {}, a.shape, 'f32') for a in args[:2]]
+            out = graph.node('cast', (graph.node('scatter', (*wide, *args[2:]), n.attrs, n.shape, 'f32'),), {}, n.shape, n.dtype)
+        elif args == n.args: out = n
+        else: out = graph.node(n.op, args, n.attrs, n.shape, n.dtype)
+        new[n] = out
+    return [new[r] for r in roots], checks
+
+
+def normal_reduce(graph, n, x):
+    for run in reversed(runs(x.shape, n.attrs['dims'])):
+        shape = tuple(1 if i in run else d for i, d in enumerate(x.shape))
+        attrs = {'kind': n.attrs['kind'], 'dims': tuple(run)}
+        if solid(x.shape)[-1] in run and solid(shape): x = graph.node('reduce', (x,), attrs, shape, n.dtype)
+        else:
+            partial = graph.node('partial', (x,), attrs, shape, n.dtype)
+            x = graph.node('combine', (partial,), attrs, shape, n.dtype)
+    return x
+
+
+def normal_argreduce(graph, n, x):
+    parts = runs(x.shape, n.attrs['dims'])
+    if not parts: return graph.node('expand', (graph.node('const', (), {'value': 0}, (), 'i64'),), {}, n.shape, 'i64')
+    if len(parts) > 1: raise NotImplementedError(f'{n.attrs["kind"]} over dimensions that are not neighbours: {n.attrs["dims"]}')
+    attrs = {'kind': n.attrs['kind'], 'dims': tuple(parts[0])}
+    op = 'argreduce' if solid(x.shape)[-1] in parts[0] else 'argcolumn'
+    return graph.node(op, (x,), attrs, n.shape, 'i64')
+
+
+# ------------------------------------------------------------------------------------------------------------- reshapes
+def match_groups(source, target):
+    """Pair runs of dimensions of two shapes with equal products: [(source dims, target dims)]."""
+    s, t, groups = solid(source), solid(target), []
+    i = j = 0
+    while i < len(s) or j < len(t):
+        a, b = [], []
+        p = q = 1
+        while True:
+            if a and b and known_equal(p, q): break
+            if i < len(s) and (j >= len(t) or not a or b and hint(p) <= hint(q)): a.append(s[i]); p = p * source[s[i]]; i += 1
+            elif j < len(t): b.append(t[j]); q = q * target[t[j]]; j += 1
+            else: break
+        groups.append((a, b))
+    return groups
+
+
+def reshape_strides(shape, strides, target):
+    """The strides of a stored value seen in another shape, or None when no strides say it."""
+    if any(is_zero(d) for d in target): return (0,) * len(target)
+    out = [0] * len(target)
+    for a, b in match_groups(shape, target):
+        for i, j in zip(a, a[1:]):
+            if not known_equal(strides[i], shape[j] * strides[j]): return None
+        step = strides[a[-1]] if a else 1
+        for j in reversed(b): out[j] = step; step = step * target[j]
+    return tuple(out)
+
+
+# --------------------------------------------------------------------------------------------------- values at an index
+class Builder:
+    """Evaluates graph nodes at an index of one kernel: makes its expressions."""
+
+    def __init__(self, fusion, wave, sizes, row_axes=()):
+        self.fusion, self.wave, self.sizes, self.row_axes = fusion, wave, list(sizes), list(row_axes)
+        self.memo, self.exprs = {}, {}
+
+    def expr(self, op, args, dtype, axes=None, **attrs):
+        key = (op, dtype, tuple(a.number for a in args), tuple(sorted((k, attr_key(v)) for k, v in attrs.items())))
+        found = self.exprs.get(key)
+        if found is None:
+            if axes is None: axes = frozenset().union(*[a.axes for a in args])
+            found = self.exprs[key] = Expr(op, tuple(args), dtype, frozenset(axes), attrs, key, len(self.exprs))
+        return found
+
+    # -- indices: an Affine, or an i64 expression
+    def index_expr(self, comp):
+        if isinstance(comp, Expr): return comp
+        if not comp.terms: return self.expr('size', (), 'i64', (), expr=comp.const)
+        return self.expr('index', (), 'i64', comp.axes, affine=comp)
+    def scaled(self, comp, factor, plus=0):
+        if isinstance(comp, Affine): return comp.scale(factor).shift(plus)
+        out = comp if is_one(factor) else self.expr('mul', (comp, self.number(factor)), 'i64')
+        return out if is_zero(plus) else self.expr('add', (out, self.number(plus)), 'i64')
+    def summed(self, a, b):
+        if isinstance(a, Affine) and isinstance(b, Affine): return a + b
+        return self.expr('add', (self.index_expr(a), self.index_expr(b)), 'i64')
+    def number(self, x): return self.expr('size', (), 'i64', (), expr=x)
+
+    def aligned(self, view, node, arg):
+        """The view of an operand that broadcasts to node, right-aligned."""
+        skip = node.ndim - arg.ndim
+        return tuple(ZERO if is_one(d) else view[skip + i] for i, d in enumerate(arg.shape))
+
+    def value(self, node, view):
+        key = (node.id, tuple(c.key if isinstance(c, Affine) else ('expr', c.number) for c in view))
+        if key not in self.memo: self.memo[key] = self.evaluate(node, view)
+        return self.memo[key]
+
+    def evaluate(self, node, view):
+        op = node.op
+        memory = self.fusion.memory_at(node, self.wave)
+        if memory is not None: return self.load(memory, view)
+        if op == 'const': return self.expr('const', (), node.dtype, (), value=node.attrs['value'])
+        if op == 'scalar': return self.expr('scalar', (), node.dtype, (), index=node.attrs['index'], kind=node.attrs['kind'])
+        if op == 'size':
+            e = self.number(node.attrs['expr'])
+            return e if node.dtype == 'i64' else self.expr('cast', (e,), node.dtype)
+        if op == 'iota': return self.index_expr(view[node.attrs['dim']])
+        if op in ENDS or op == 'input': raise MustStore(node, END_REASON.get(op, 'it ends a kernel'))
+        if op == 'combine': return self.combine(node, view)
+        if op in ('reduce', 'argreduce'): return self.row_reduction(node, view)
+        if op == 'load': return self.gather(node, view)
+        x = node.args[0] if node.args else None
+        if op == 'expand': return self.value(x, self.aligned(view, node, x))
+        if op == 'permute':
+            inner = [None] * x.ndim
+            for i, d in enumerate(node.attrs['dims']): inner[d] = view[i]
+            return self.value(x, tuple(inner))
+        if op == 'slice':
+            d = node.attrs['dim']
+            return self.value(x, tuple(self.scaled(c, node.attrs['step'], node.attrs['start']) if i == d else c for i, c in enumerate(view)))
+        if op == 'flip': return self.value(x, tuple(self.scaled(c, -1, node.shape[i] - 1) if i in node.attrs['dims'] else c for i, c in enumerate(view)))
+        if op == 'reshape': return self.reshape(node, view)
+        args = [self.value(a, self.aligned(view, node, a)) for a in node.args]
+        return self.expr(op, args, node.dtype)
+
+    def load(self, memory, view, guard=None):
+        strides, offset, dynamic, dynamic_strides = Affine(), memory.offset, [], []
+        for comp, stride in zip(view, memory.strides):
+            if isinstance(comp, Affine): strides = strides + comp.scale(stride)
+            elif not is_zero(stride): dynamic.append(comp); dynamic_strides.append(stride)
+        axes = strides.axes.union(*[e.axes for e in dynamic], *[g.axes for g in guard or ()])
+        return self.expr('load', [*dynamic, *(guard or ())], memory.dtype, axes, memory=memory, strides=dict(strides.terms),
+                         offset=strides.const + offset, dynamic=tuple(dynamic_strides), guarded=guard is not None)
+
+    def gather(self, node, view):
+        x, rank = node.args[0], node.args[0].ndim
+        comps = []
+        for i, e in enumerate(node.args[1:1 + rank]):
+            v = self.value(e, self.aligned(view, node, e))
+            comps.append(ZERO if is_one(x.shape[i]) and not node.attrs['guarded'] else v.attrs['affine'] if v.op == 'index' else Affine({}, v.attrs['expr']) if v.op == 'size' else v)
+        if not node.attrs['guarded']: return self.value(x, tuple(comps))
+        valid, other = (self.value(a, self.aligned(view, node, a)) for a in node.args[1 + rank:])
+        memory = self.fusion.memory_of_view(x, self.wave)
+        if memory is None: raise MustStore(x, f'%{node.id} reads it under a guard, at computed indices')
+        return self.load(memory, tuple(comps), (valid, other))
+
+    def reshape(self, node, view):
+        x = node.args[0]
+        memory = self.fusion.memory_of_view(node, self.wave)
+        if memory is not None: return self.load(memory, view)
+        if any(is_zero(d) for d in node.shape): return self.value(x, (ZERO,) * x.ndim)
+        inner = [ZERO] * x.ndim
+        for a, b in match_groups(x.shape, node.shape):
+            linear, step = ZERO, 1
+            for j in reversed(b):
+                linear = self.summed(linear, self.scaled(view[j], step))
+                step = step * node.shape[j]
+            if len(a) <= 1:
+                if a: inner[a[0]] = linear
+                continue
+            # Several source dimensions were merged: their indices are quotients. Fine per row, too slow per element.
+            last = len(self.sizes) - 1
+            if last in linear.axes: raise MustStore(node, 'its source dimensions are merged along the innermost axis')
+            rest = self.index_expr(linear)
+            for i in reversed(a[1:]):
+                inner[i] = self.expr('i.mod', (rest, self.number(x.shape[i])), 'i64')
+                rest = self.expr('i.div', (rest, self.number(x.shape[i])), 'i64')
+            inner[a[0]] = rest
+        return self.value(x, tuple(inner))
+
+    def row_reduction(self, node, view):
+        x, dims = node.args[0], node.attrs['dims']
+        where = {d: a for d, a in zip(dims, self.row_axes)}
+        if len(dims) != len(self.row_axes) or not all(known_equal(x.shape[d], self.sizes[a]) for d, a in where.items()):
+            raise MustStore(node, 'a row reduction used in a kernel that does not run along its rows')
+        if any(set(c.axes) & set(self.row_axes) for i, c in enumerate(view) if i not in dims):
+            raise MustStore(node, 'a row reduction needed at other indices than its row')
+        inner = tuple(Affine({where[i]: 1}) if i in where else ZERO if i in dims else c for i, c in enumerate(view))
+        arg = self.value(x, inner)
+        return self.expr(node.op, (arg,), node.dtype, arg.axes - set(self.row_axes), kind=node.attrs['kind'], node=node)
+
+    def combine(self, node, view):
+        """Only in a kernel over exactly its own space, or every element would combine anew."""
+        own = [(c, node.shape[i]) for i, c in enumerate(view) if not is_one(node.shape[i])]
+        plain = all(isinstance(c, Affine) and is_zero(c.const) and len(c.terms) == 1 and all(map(is_one, c.terms.values())) for c, _ in own)
+        if self.row_axes or not plain or len({a for c, _ in own for a in c.terms}) != len(self.sizes):
+            raise MustStore(node, 'the combined partial results are needed in another space than their own')
+        partial = node.args[0]
+        memory = self.fusion.memory_at(partial, self.wave)
+        if memory is None: raise MustStore(partial, END_REASON['partial'])
+        strides, step = Affine(), None
+        for i, c in enumerate(view):
+            if i in memory_rest(partial): strides = strides + c.scale(memory.strides[i])
+        return self.expr('combine', (), node.dtype, strides.axes, kind=node.attrs['kind'], memory=memory, strides=dict(strides.terms),
+                         count=memory.shape[-1], step=memory.strides[-1], column=is_column(partial))
+
+
+def memory_rest(partial): return [i for i in range(partial.ndim) if i not in partial.attrs['dims']]
+def is_column(partial):
+    x = partial.args[0]
+    return solid(x.shape)[-1] not in partial.attrs['dims']
+
+
+def attr_key(v):
+    if isinstance(v, Affine): return v.key
+    if isinstance(v, Memory): return id(v)
+    if isinstance(v, dict): return tuple(sorted((k, symbolic.key(x)) for k, x in v.items()))
+    if hasattr(v, 'graph'): return ('node', v.id)
+    return symbolic.key(v)
+
+
+END_REASON = {
+    'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
+    'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
+    'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
+    'argcolumn': 'an argreduction over an outer dimension sweeps all rows',
+}
+STAYS = {'matmul': 'an operand of a matrix product must be in memory'}
+
+
+# --------------------------------------------------------------------------------------------------------------- fusion
+class Fusion:
+    """One attempt after another at cutting the graph into kernels. allocate(node, redirected) -> Memory decides where a root lives."""
+
+    def __init__(self, roots, inputs, allocate, program):
+        self.roots_wanted, self.program, self.allocate = roots, program, allocate
+        self.inputs = inputs                        # node -> Memory, in memory when the recipe starts
+        self.must, self.reasons = {}, {}            # node -> why it is stored
+        self.indirect = {}
+        self.memories = {}
+
+    # -- what is in memory
+    def memory_at(self, node, wave):
+        if node in self.roots and self.wave[node] < wave: return self.memory(node)
+        return self.inputs.get(node)
+
+    def memory(self, node):
+        if node not in self.memories: self.memories[node] = self.allocate(node, node in self.indirect)
+        return self.memories[node]
+
+    def memory_of_view(self, node, wave):
+        """node as a strided view of something in memory (through reshapes, permutes, slices ...), or None."""
+        memory = self.memory_at(node, wave)
+        if memory is not None: return memory
+        if node.op not in ('reshape', 'permute', 'slice', 'flip', 'expand'): return None
+        m = self.memory_of_view(node.args[0], wave)
+        if m is None: return None
+        x = node.args[0]
+        strides, offset = list(m.strides), m.offset
+        if node.op == 'reshape':
+            strides = reshape_strides(x.shape, m.strides, node.shape)
+            if strides is None: return None
+        elif node.op == 'permute': strides = [m.strides[d] for d in node.attrs['dims']]
+        elif node.op == 'expand':
+            skip = node.ndim - x.ndim
+            strides = [0] * skip + [0 if is_one(d) else s for d, s in zip(x.shape, m.strides)]
+        elif node.op == 'slice':
+            d = node.attrs['dim']
+            offset = offset + node.attrs['start'] * strides[d]
+            strides[d] = strides[d] * node.attrs['step']
+        else:
+            for d in node.attrs['dims']:
+                offset = offset + (x.shape[d] - 1) * strides[d]
+                strides[d] = strides[d] * -1
+        return Memory(m.place, m.dtype, node.shape, strides, offset)
+
+    def run(self, schedule):
+        """Kernels and special steps in order. schedule(kernel) may raise MustStore or Indirect too."""
+        for _ in range(10000):
+            try: return self.attempt(schedule)
+            except MustStore as e:
+                if e.node in self.must: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+                self.must[e.node] = e.why
+            except Indirect as e:
+                if e.node in self.indirect: raise RuntimeError(f'compiler: {e.node!r}: {e.why}') from e
+                self.indirect[e.node] = e.why
+            self.memories = {}
+        raise RuntimeError('compiler: fusion does not settle')
+
+    def attempt(self, schedule):
+        order = closure(self.roots_wanted)
+        self.roots = {}
+        for r in self.roots_wanted: self.roots[r] = 'a result'
+        ends = set()
+        for n in order:
+            if n.op in ENDS: self.roots.setdefault(n, END_REASON[n.op]); ends.add(n)
+            if n in self.must: self.roots.setdefault(n, self.must[n]); ends.add(n)
+        self.wave = wave = {}
+        for n in order: wave[n] = max([wave[a] + (a in ends) for a in n.args], default=0)
+        users = {}
+        for n in order:
+            for a in n.args: users.setdefault(a, []).append(n)
+        for n in order:          # recomputing a row reduction in a later kernel would read all its rows again
+            if n.op in ('reduce', 'argreduce') and n not in self.roots and any(wave[u] > wave[n] for u in users.get(n, ())):
+                self.roots[n] = 'a row reduction that a later kernel needs'
+        groups, specials = {}, {}
+        for n in sorted(self.roots, key=lambda n: n.id):
+            if n.op in ENDS and n.op != 'partial': specials.setdefault(wave[n], []).append(n)
+            else:
+                signature = self.signature(n)
+                groups.setdefault((wave[n], signature.key), (signature, []))[1].append(n)
+        self.merge(groups)
+        steps = []
+        for w in sorted({w for w, _ in groups} | set(specials)):
+            for (gw, _), (signature, nodes) in groups.items():
+                if gw == w: steps.append(self.kernel(f'k{len(steps)}', signature, nodes, w, schedule))
+            for n in specials.get(w, ()): steps.append((n, w))
+        return steps
+
+    def merge(self, groups):
+        """Column sums of a space that row kernels also run over: one kernel reads the operands once for both."""
+        for key, (signature, nodes) in list(groups.items()):
+            if signature.form != 'columns' or signature.keep: continue
+            for other_key, (other, others) in list(groups.items()):
+                if other_key[0] == key[0] and other.form == 'rows' and other.shape_key == signature.shape_key and len(other.row) == len(signature.inner):
+                    others.extend(nodes)
+                    del groups[key]
+                    break
+
+    # -- spaces
+    def signature(self, n):
+        w = self.wave[n]
+        if n.op == 'partial':
+            x, dims = n.args[0], n.attrs['dims']
+            if is_column(n):
+                dense = solid(x.shape)
+                return Space('columns', x.shape, keep=[d for d in dense if d < dims[0]], rows=list(dims), inner=[d for d in dense if d > dims[-1]])
+            return Space('flat', x.shape, inner=list(dims))
+        source = self.contiguous_source(n)
+        for r in reversed(self.row_reductions(n, w)):
+            x, dims = r.args[0], r.attrs['dims']
+            outer = [x.shape[i] for i in solid(x.shape) if i not in dims]
+            row = [x.shape[d] for d in dims]
+            own = [source.shape[i] for i in solid(source.shape)]
+            if same_shape(own, outer + row) or same_shape(own, outer): return Space('rows', tuple(outer + row), row=list(range(len(outer), len(outer) + len(row))))
+            raise MustStore(r, f'%{n.id} needs it in another space than its rows')
+        return Space('map', tuple(source.shape[i] for i in solid(source.shape)))
+
+    def row_reductions(self, n, w):
+        """Row reductions that a kernel for n would contain."""
+        seen, out, todo = set(), [], [n]
+        while todo:
+            m = todo.pop()
+            if m in seen or m is not n and self.memory_at(m, w) is not None: continue
+            seen.add(m)
+            if m.op in ('reduce', 'argreduce'): out.append(m)
+            todo.extend(m.args)
+        return sorted(out, key=lambda m: m.id)
+
+    def contiguous_source(self, n):
+        """A reshape that gets contiguous memory of its own is written in its operand's space: the same bytes."""
+        while n.op == 'reshape' and n not in self.inputs and self.contiguous_root(n) and self.memory_at(n.args[0], self.wave[n]) is None: n = n.args[0]
+        if n.op == 'reshape' and self.contiguous_root(n) and self.memory_of_view(n, self.wave[n]) is None: n = n.args[0]
+        return n
+
+    def contiguous_root(self, n):
+        m = self.memory(n) if n in self.roots else None
+        return m is None or all(is_one(d) or known_equal(s, t) for d, s, t in zip(m.shape, m.strides, contiguous_strides(m.shape)))
+
+    # -- one kernel
+    def kernel(self, name, space, nodes, w, schedule):
+        sizes = [space.shape[i] for i in solid(space.shape)] if space.form in ('columns', 'flat') else list(space.shape)
+        number = {d: k for k, d in enumerate(solid(space.shape))} if space.form in ('columns', 'flat') else None
+        row_axes = space.row if space.form == 'rows' else []
+        b = Builder(self, w, sizes, row_axes)
+        k = Kernel(name, 'flat' if space.form == 'flat' else 'nest', sizes)
+        k.nodes, k.builder, k.wave = list(nodes), b, w
+        for n in nodes:
+            if n.op == 'partial': self.partial_effect(k, b, n)
+            else: self.store_effect(k, b, n, space)
+        axes = list(range(len(sizes)))
+        if space.form == 'columns':
+            k.outer, k.rows, k.inner_axes = ([number[d] for d in ds] for ds in (space.keep, space.rows, space.inner))
+        elif space.form == 'flat': k.inner_axes = axes
+        elif space.form == 'rows':
+            k.inner_axes = row_axes
+            k.outer = [a for a in axes if a not in row_axes]
+            if k.columns: k.rows, k.outer = k.outer, []
+        else: k.inner_axes, k.outer = [], axes
+        k.reasons = {f'%{n.id}:{n.op}': self.indirect.get(n) or self.roots[n] for n in nodes}
+        schedule(k, self)
+        return k
+
+    def store_effect(self, k, b, n, space):
+        source = self.contiguous_source(n)
+        dense = solid(source.shape)
+        per_row = space.form == 'rows' and len(dense) != len(b.sizes)
+        axes = [a for a in range(len(b.sizes)) if a not in space.row] if per_row else list(range(len(b.sizes)))
+        view = [ZERO] * source.ndim
+        for d, a in zip(dense, axes): view[d] = Affine({a: 1})
+        memory = self.memory(n)
+        strides, offset = {}, memory.offset
+        target = memory.strides if source is n else contiguous_strides(source.shape)
+        for d, a in zip(dense, axes): strides[a] = target[d]
+        value = b.value(source, tuple(view))
+        k.stores.append(Store(value, memory, strides, offset))
+        k.stores[-1].node = n
+
+    def partial_effect(self, k, b, n):
+        """The operand at every index of its space; partial results laid out [kept leading dims, blocks, kept trailing dims]."""
+        x = n.args[0]
+        view, axis = [ZERO] * x.ndim, {}
+        for a, d in enumerate(solid(x.shape)): view[d] = Affine({a: 1}); axis[d] = a
+        value = b.value(x, tuple(view))
+        memory = self.memory(n)
+        if not is_column(n): value = b.expr('reduce', (value,), n.dtype, (), kind=n.attrs['kind'], node=n)
+        store = Store(value, memory, {axis[d]: memory.strides[d] for d in memory_rest(n) if d in axis}, 0)
+        store.node, store.kind, store.step, store.count = n, n.attrs['kind'], memory.strides[-1], memory.shape[-1]
+        (k.columns if is_column(n) else k.partials).append(store)
+
+
+class Space:
+    """What a kernel runs over. form: map, rows, columns, flat."""
+    def __init__(self, form, shape, keep=(), rows=(), inner=(), row=()):
+        self.form, self.shape, self.keep, self.rows, self.inner, self.row = form, tuple(shape), list(keep), list(rows), list(inner), list(row)
+        self.shape_key = symbolic.key(tuple(d for d in shape if not is_one(d)))
+        self.key = (form, self.shape_key, tuple(keep), tuple(rows), tuple(row))
+
+
+def partial_layout(program, node):
+    """(shape, strides) of the memory of partial results: the kept dims of the reduction with its own numbers, then one for the blocks."""
+    x, dims = node.args[0], node.attrs['dims']
+    column = is_column(node)
+    length = product(x.shape[d] for d in dims)
+    count = program.max(1, program.ceildiv(length, ROWS if column else BLOCK))
+    inner = [d for d in range(x.ndim) if d > dims[-1]]
+    outer = [d for d in range(x.ndim) if d < dims[0]]
+    strides, step = [0] * x.ndim, 1
+    for d in reversed(inner): strides[d] = step; step = step * x.shape[d]
+    block = step
+    step = step * count
+    for d in reversed(outer): strides[d] = step; step = step * x.shape[d]
+    return tuple(node.shape) + (count,), tuple(strides) + (block,), step

@@ -1,0 +1,121 @@
+"""Which dtype an operation computes in and which it returns: torch's rules.
+
+Operands fall in three classes: tensors with dimensions, 0-dim tensors, Python numbers. A lower class counts only if its *kind*
+(bool < int < float < complex) is higher than what the class above gives; a Python float or complex then stands for the default dtype.
+"""
+from .graph import DTYPES, SCALAR_TYPE_NAME, dtype_kind, is_complex, is_float
+
+DIMENSIONED, ZERO_DIM, NUMBER = 0, 1, 2
+FLOAT_ORDER = ('f16', 'f32', 'f64')
+COMPLEX_OF = {'f16': 'c32', 'bf16': 'c64', 'f32': 'c64', 'f64': 'c128'}
+REAL_OF = {'c32': 'f16', 'c64': 'f32', 'c128': 'f64'}
+COMPUTE = {'f16': 'f32', 'bf16': 'f32', 'f8e4m3': 'f32', 'f8e5m2': 'f32', 'c32': 'c64'}
+SIGNED_WIDTH = {'i8': 1, 'i16': 2, 'i32': 4, 'i64': 8}
+
+
+def compute_dtype(dtype): return COMPUTE.get(dtype, dtype)
+def real_dtype(dtype): return REAL_OF.get(dtype, dtype)
+def complex_dtype(dtype): return COMPLEX_OF.get(dtype, dtype)
+
+
+def promote_types(a, b):
+    """The smallest dtype both convert to (torch.promote_types)."""
+    if a is None or a == b: return b
+    if b is None: return a
+    ka, kb = dtype_kind(a), dtype_kind(b)
+    if ka == 'b': return b
+    if kb == 'b': return a
+    if ka in 'ui' and kb in 'ui': return _promote_integers(a, b)
+    if ka in 'ui': return b
+    if kb in 'ui': return a
+    if ka == 'c' or kb == 'c':
+        return complex_dtype(_promote_floats(real_dtype(a), real_dtype(b)))
+    return _promote_floats(a, b)
+
+
+def _promote_floats(a, b):
+    if a == b: return a
+    if a.startswith('f8') or b.startswith('f8'):
+        raise RuntimeError(f'Promotion for Float8 Types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} and {SCALAR_TYPE_NAME[b]}')
+    if 'bf16' in (a, b):
+        other = b if a == 'bf16' else a
+        return 'f32' if other == 'f16' else other
+    return max(a, b, key=FLOAT_ORDER.index)
+
+
+def _promote_integers(a, b):
+    for x in (a, b):
+        if x in ('u16', 'u32', 'u64'):
+            raise RuntimeError(f'Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} '
+                               f'and {SCALAR_TYPE_NAME[b]}')
+    if 'u8' in (a, b):
+        other = b if a == 'u8' else a
+        return 'i16' if other == 'i8' else other
+    return max(a, b, key=SIGNED_WIDTH.__getitem__)
+
+
+def _combine(higher, lower):
+    if higher is None: return lower
+    if lower is None or is_complex(higher): return higher
+    if is_float(higher): return complex_dtype(higher) if is_complex(lower) else higher
+    if higher == 'b1' or is_float(lower) or is_complex(lower): return promote_types(higher, lower)
+    return higher
+
+
+def result_type(operands, default='f32'):
+    """operands: pairs (dtype, class). default: the default float dtype."""
+    by_class = [None, None, None]
+    for dtype, level in operands:
+        if level == NUMBER:
+            if is_complex(dtype): dtype = complex_dtype(default)
+            elif is_float(dtype): dtype = default
+        by_class[level] = promote_types(by_class[level], dtype)
+    return _combine(by_class[DIMENSIONED], _combine(by_class[ZERO_DIM], by_class[NUMBER]))
+
+
+def is_arithmetic(dtype): return dtype in DTYPES and not dtype.startswith('f8')
+
+
+def rule_dtypes(rule, operands, name, default='f32', dtype=None):
+    """(compute dtype, result dtype) of a rule category. operands as for result_type, in argument order; dtype: a `dtype=` argument.
+    A result dtype of None means that the body answers for it."""
+    if not operands: return (compute_dtype(dtype), dtype) if dtype else (default, default)
+    if rule == 'keep': common = operands[0][0]
+    elif rule == 'norm':                    # `dtype=` first, then a real result; integers are refused
+        common = dtype or result_type(operands, default)
+        _need_float(common, name, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}")
+        return compute_dtype(common), real_dtype(common)
+    else: common = result_type(operands, default)
+    if rule in ('same', 'keep'): return compute_dtype(common), common
+    if rule in ('float', 'float!'):
+        if not (is_float(common) or is_complex(common)):
+            if rule == 'float!': raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[common]}\'')
+            common = default
+        return compute_dtype(common), common
+    if rule == 'bool': return compute_dtype(common), 'b1'
+    if rule == 'real': return compute_dtype(common), real_dtype(common)
+    if rule == 'acc':
+        common = dtype or ('i64' if dtype_kind(common) in 'bui' else common)
+        return compute_dtype(common), common
+    if rule == 'acc_float':
+        common = dtype or common
+        _need_float(common, name, name + '(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}')
+        return compute_dtype(common), common
+    if rule == 'index': return compute_dtype(common), 'i64'
+    if rule == 'int!':
+        if is_float(common) or is_complex(common):
+            raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[common]}\'')
+        return common, common
+    raise ValueError(f'{name}: unknown dtype rule {rule!r}')
+
+
+def _need_float(dtype, name, message):
+    if not (is_float(dtype) or is_complex(dtype)): raise RuntimeError(message.format(SCALAR_TYPE_NAME[dtype]))
+
+
+def can_cast(source, target):
+    """torch.can_cast: a result may be written to an out= tensor or back in place."""
+    rank = {'b': 0, 'u': 1, 'i': 1, 'f': 2, 'c': 3}
+    a, b = rank[dtype_kind(source)], rank[dtype_kind(target)]
+    if a > b and not (a == 1 and b == 1): return False
+    return not (b == 0 and a > 0)

@@ -1,0 +1,87 @@
+"""Facts about dtypes: finfo, iinfo, and the defaults."""
+from __future__ import annotations
+
+from . import _C
+
+
+class finfo:
+    """Limits of a floating point dtype: `finfo(torch.float32).eps`."""
+
+    _TABLE = {   # bits, eps, max, smallest normal, resolution
+        "float16": (16, 2.0 ** -10, 65504.0, 2.0 ** -14, 1e-3),
+        "bfloat16": (16, 2.0 ** -7, 3.3895313892515355e38, 2.0 ** -126, 1e-2),
+        "float32": (32, 2.0 ** -23, 3.4028234663852886e38, 2.0 ** -126, 1e-6),
+        "float64": (64, 2.0 ** -52, 1.7976931348623157e308, 2.0 ** -1022, 1e-15),
+        "float8_e4m3fn": (8, 0.125, 448.0, 2.0 ** -6, 1.0),
+        "float8_e5m2": (8, 0.25, 57344.0, 2.0 ** -14, 1.0),
+    }
+
+    def __init__(self, type=None):
+        dtype = _C.get_default_dtype() if type is None else type
+        if dtype.is_complex:
+            dtype = dtype.to_real()
+        name = str(dtype).rpartition(".")[2]
+        if name not in self._TABLE:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype}'")
+        self.bits, self.eps, self.max, self.tiny, self.resolution = self._TABLE[name]
+        self.min, self.smallest_normal, self.dtype = -self.max, self.tiny, name
+
+    def __repr__(self):
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, "
+                f"tiny={self.tiny:g}, dtype={self.dtype})")
+
+    def __eq__(self, other):
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self):
+        return hash(self.dtype)
+
+
+class iinfo:
+    """Limits of an integer dtype: `iinfo(torch.int8).max`."""
+
+    def __init__(self, type):
+        if type.is_floating_point or type.is_complex:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+        if type is _C.bool:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        self.dtype = str(type).rpartition(".")[2]
+        self.bits = type.itemsize * 8
+        signed = type.is_signed
+        self.min = -(1 << (self.bits - 1)) if signed else 0
+        self.max = (1 << (self.bits - 1)) - 1 if signed else (1 << self.bits) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other):
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self):
+        return hash(self.dtype)
+
+
+def set_default_dtype(d):
+    """The dtype of Python floats and of factories."""
+    if not isinstance(d, _C.dtype):
+        raise TypeError(f"invalid dtype object: {d!r}")
+    if not d.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, got {d}")
+    _C.set_default_dtype(d)
+
+
+def set_default_tensor_type(t):
+    """The old name: `set_default_tensor_type(torch.DoubleTensor)`."""
+    from .tensor import _TYPE_NAMES
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    set_default_dtype(_TYPE_NAMES[name.rpartition(".")[2]])
+
+
+def get_default_device():
+    return _C.device("cpu")
+
+
+def set_default_device(device):
+    """Only the CPU can be the default."""
+    if device is not None and _C.device(device).type != "cpu":
+        raise RuntimeError(f"set_default_device: '{device}' is not available; this build computes on the CPU")

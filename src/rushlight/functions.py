@@ -1,0 +1,256 @@
+"""Functions of the `torch` namespace that are not single operators: they decide in Python and then call operators."""
+from __future__ import annotations
+
+import math
+import numbers
+
+from . import _C, registry
+from .tensor import Tensor
+
+
+def _op(name):
+    return registry.find(name).op.function
+
+
+# ------------------------------------------------------------------------------------------------------------- creation
+def _number(value, name):
+    if isinstance(value, Tensor):
+        return value.item()
+    if isinstance(value, numbers.Number):
+        return value
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
+
+
+def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, **named):
+    """Numbers from start (0) to end, not included, by step (1). Integers unless an argument is a float."""
+    alone = len(args) == 1 and "end" not in named
+    values = dict(zip(("end",) if alone else ("start", "end", "step"), args))
+    values.update(named)
+    unknown = set(values) - {"start", "end", "step"}
+    if unknown:
+        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
+    if "end" not in values:
+        if "start" not in values:
+            raise TypeError("arange() received an invalid combination of arguments - got (), but expected (Number end) or (Number start, Number end, Number step)")
+        values["end"] = values.pop("start")
+    start, end, step = (_number(values.get(n, d), n) for n, d in (("start", 0), ("end", None), ("step", 1)))
+    if dtype is None:
+        dtype = out.dtype if out is not None else _C.get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else _C.int64
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not all(math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (step > 0 and end < start) or (step < 0 and end > start):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if not dtype.is_floating_point and not dtype.is_complex:
+        start, end, step = int(start), int(end), int(step)
+        count = -((start - end) // step) if step > 0 else -((end - start) // -step)
+    else:
+        count = math.ceil((end - start) / step)
+    result = _op("_arange")(count, start, step, dtype=dtype, device=device, requires_grad=requires_grad)
+    return result if out is None else _into(out, result)
+
+
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """`steps` numbers from start to end, both included, evenly spaced."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
+    result = _op("_linspace")(steps, _number(start, "start"), _number(end, "end"), dtype=dtype, device=device, requires_grad=requires_grad)
+    return result if out is None else _into(out, result)
+
+
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """base to the power of each number of a linspace."""
+    power = linspace(start, end, steps, dtype=dtype, device=device)
+    result = _op("pow")(float(base), power)
+    result.requires_grad_(requires_grad)
+    return result if out is None else _into(out, result)
+
+
+def _into(out, result):
+    """The last step of `out=` for functions made of several operators."""
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+# --------------------------------------------------------------------------------------------------------------- tests
+def is_tensor(obj):
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj):
+    return isinstance(obj, _C.UntypedStorage)
+
+
+def numel(input):
+    """How many elements a tensor has."""
+    return input.numel()
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def is_nonzero(input):
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if input.numel() == 0 else
+                           "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input.item())
+
+
+def equal(input, other):
+    """Whether two tensors have the same size and elements."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+    return input.shape == other.shape and bool((input == other).all().item())
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether all elements are close: `abs(input - other) <= atol + rtol * abs(other)`."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{_name(input)} did not match {_name(other)}")
+    return bool(_op("isclose")(input, other, rtol, atol, equal_nan).all().item())
+
+
+def _name(t):
+    return {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "float16": "Half", "bfloat16": "BFloat16", "bool": "Bool"}.get(
+        str(t.dtype).rpartition(".")[2], str(t.dtype))
+
+
+# ---------------------------------------------------------------------------------------------------------- promotion
+def result_type(tensor1, tensor2):
+    """The dtype of an arithmetic result of two tensors or numbers."""
+    from .compiler import promotion
+    return promotion.result_type_of(tensor1, tensor2)
+
+
+def promote_types(type1, type2):
+    """The smallest dtype that holds both."""
+    from .compiler import promotion
+    return promotion.promote_types_of(type1, type2)
+
+
+def can_cast(from_, to):
+    """Whether a conversion keeps the kind (bool < int < float < complex)."""
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+    if to is _C.bool:
+        return from_ is _C.bool
+    a, b = rank[from_.kind], rank[to.kind]
+    return a <= b
+
+
+# -------------------------------------------------------------------------------------------------------------- shapes
+def broadcast_shapes(*shapes):
+    """The shape that shapes broadcast to."""
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for s in shapes:
+        for k in range(1, len(s) + 1):
+            if s[-k] < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension ({s[-k]}): ({s[-k]})")
+            if s[-k] != 1 and out[-k] not in (1, s[-k]):
+                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+            if s[-k] != 1:
+                out[-k] = s[-k]
+    return _C.Size(out)
+
+
+def broadcast_tensors(*tensors):
+    """Tensors expanded to one shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    shape = broadcast_shapes(*[t.shape for t in tensors])
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def broadcast_to(input, size):
+    """The tensor expanded to a size."""
+    return input.expand(size)
+
+
+def atleast_1d(*tensors):
+    return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
+
+
+def atleast_2d(*tensors):
+    return _each(tensors, lambda t: t.reshape(1, 1) if t.dim() == 0 else t.unsqueeze(0) if t.dim() == 1 else t)
+
+
+def atleast_3d(*tensors):
+    return _each(tensors, lambda t: t.reshape(1, 1, 1) if t.dim() == 0 else t[None, :, None] if t.dim() == 1 else t.unsqueeze(-1) if t.dim() == 2 else t)
+
+
+def _each(tensors, change):
+    if len(tensors) == 1:
+        return change(tensors[0]) if isinstance(tensors[0], Tensor) else tuple(change(t) for t in tensors[0])
+    return tuple(change(t) for t in tensors)
+
+
+def hstack(tensors, *, out=None):
+    """Tensors side by side: along the second dimension, the first for vectors."""
+    tensors = atleast_1d(list(tensors))
+    return _op("cat")(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+def vstack(tensors, *, out=None):
+    """Tensors one below the other."""
+    return _op("cat")(atleast_2d(list(tensors)), 0)
+
+
+def dstack(tensors, *, out=None):
+    """Tensors behind one another."""
+    return _op("cat")(atleast_3d(list(tensors)), 2)
+
+
+row_stack = vstack
+
+
+def column_stack(tensors, *, out=None):
+    return hstack([t.reshape(t.numel(), 1) if t.dim() <= 1 else t for t in tensors])
+
+
+def meshgrid(*tensors, indexing=None):
+    """Coordinates of a grid, one tensor for each vector."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if indexing is None:
+        import warnings
+        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    swap = indexing == "xy" and len(tensors) >= 2
+    if swap:
+        tensors = (tensors[1], tensors[0]) + tensors[2:]
+    n = len(tensors)
+    shape = [t.numel() for t in tensors]
+    grids = [t.reshape([-1 if k == d else 1 for k in range(n)]).expand(shape) for d, t in enumerate(tensors)]
+    if swap:
+        grids = [g.swapdims(0, 1) for g in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """The indices of elements that are not zero, a row each."""
+    rows = _C.nonzero(input)
+    return tuple(rows.unbind(1)) if as_tuple else rows
+
+
+def masked_select(input, mask, *, out=None):
+    """The elements where the mask holds, in a row."""
+    return input.masked_select(mask)
+
+
+def where_indices(condition):
+    return nonzero(condition, as_tuple=True)

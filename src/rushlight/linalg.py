@@ -1,0 +1,4 @@
+"""torch.linalg: what is there so far comes from the registry."""
+from . import faces as _faces
+
+globals().update(_faces.functions("linalg"))

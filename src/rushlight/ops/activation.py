@@ -1,0 +1,281 @@
+"""Activation functions and the softmax family."""
+from __future__ import annotations
+
+import math
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import reduction, unary
+from .common import wrap_dim
+from .elementwise import exp, log1p, sigmoid, tanh, where
+
+
+@op("relu(Tensor self) -> Tensor", rule="same", inplace=True, on="torch Tensor", node="ReluBackward0", samples=unary(near=[0]))
+def relu(x):
+    """The element where it is above zero, zero elsewhere; NaN stays."""
+    if x.dtype == "b1":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    zero = T.const(0, x.dtype)
+    return T.where(T.prim("le", x, zero), zero, x)
+
+
+@relu.gradient("self")
+def _(grad, result):
+    return T.where(T.prim("le", result, T.const(0, result.dtype)), 0, grad)
+
+
+@op("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", rule="same", on="F", node="HardtanhBackward0", saves="self", samples=unary(near=[-1, 1]))
+def hardtanh(x, min_val, max_val):
+    """Each element moved into [min_val, max_val]; no gradient at the ends."""
+    return T.prim("minimum", T.prim("maximum", x, min_val), max_val)
+
+
+@hardtanh.gradient("self")
+def _(grad, self, min_val, max_val):
+    out = T.prim("le", self, min_val) | T.prim("le", max_val, self)
+    return T.where(out, 0, grad)
+
+
+@op("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", rule="same", on="F", node="LeakyReluBackward0", samples=unary(near=[0]))
+def leaky_relu(x, negative_slope):
+    """The element above zero, `negative_slope` times it elsewhere."""
+    return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * negative_slope)
+
+
+@op("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", rule="float!", on="F", node="EluBackward0", samples=unary(near=[0]))
+def elu(x, alpha, scale, input_scale):
+    """x above zero, `alpha * (exp(x) - 1)` below."""
+    low = T.prim("expm1", T.prim("minimum", x, T.const(0, x.dtype)) * input_scale) * (alpha * scale)
+    return T.where(T.prim("le", x, T.const(0, x.dtype)), low, x * scale)
+
+
+@elu.gradient("self")
+def _(grad, self, alpha, scale, input_scale):
+    low = grad * (input_scale * (alpha * scale)) * T.prim("exp", T.prim("minimum", self, T.const(0, self.dtype)) * input_scale)
+    return T.where(T.prim("le", self, T.const(0, self.dtype)), low, grad * scale)
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@op("selu(Tensor self) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", samples=unary(near=[0]))
+def selu(x):
+    """elu with the constants that keep mean and variance."""
+    return elu(x, T.const(SELU_ALPHA, x.dtype), T.const(SELU_SCALE, x.dtype), T.const(1, x.dtype))
+
+
+@op("celu(Tensor self, Scalar alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", samples=unary(near=[0]))
+def celu(x, alpha):
+    """x above zero, `alpha * (exp(x / alpha) - 1)` below."""
+    return elu(x, alpha, T.const(1, x.dtype), T.const(1, x.dtype) / alpha)
+
+
+@op("gelu(Tensor self, *, str approximate='none') -> Tensor", rule="float!", on="F", node="GeluBackward0", saves="self", samples=unary(near=[0]))
+def gelu(x, approximate):
+    """x times the normal distribution's probability of being below x; 'tanh' approximates it."""
+    if approximate == "none":
+        return x * 0.5 * (1.0 + T.prim("erf", x * math.sqrt(0.5)))
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+        return 0.5 * x * (1.0 + T.prim("tanh", inner))
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+@op("silu(Tensor self) -> Tensor", rule="float!", on="F", node="SiluBackward0", saves="self", samples=unary(near=[0]))
+def silu(x):
+    """`x * sigmoid(x)`."""
+    return x / (1.0 + T.prim("exp", -x))
+
+
+@silu.gradient("self")
+def _(grad, self):
+    s = T.prim("sigmoid", self)
+    return grad * (s * (1.0 + self * (1.0 - s)))
+
+
+@op("mish(Tensor self) -> Tensor", rule="float!", on="F", node="MishBackward0", saves="self", samples=unary(near=[0]))
+def mish(x):
+    """`x * tanh(softplus(x))`."""
+    big = x > 20.0
+    return x * tanh(where(big, x, log1p(exp(where(big, 0, x)))))
+
+
+@op("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", rule="float!", on="F", saves="self", node="SoftplusBackward0", samples=unary(near=[0, 20]))
+def softplus(x, beta, threshold):
+    """Smooth relu: `log(1 + exp(beta*x)) / beta`, and x itself past the threshold."""
+    z = x * beta
+    big = z > threshold
+    return where(big, x, log1p(exp(where(big, 0, z))) / beta)   # guard the input: where does not protect a gradient
+
+
+@op("logsigmoid(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="LogSigmoidBackward0", samples=unary(near=[0]))
+def logsigmoid(x):
+    """`log(sigmoid(x))` without overflow."""
+    return T.prim("minimum", x, T.const(0, x.dtype)) - T.prim("log1p", T.prim("exp", -T.prim("abs", x)))
+
+
+@logsigmoid.gradient("self")
+def _(grad, self):
+    return grad * T.prim("sigmoid", -self)
+
+
+@op("hardsigmoid(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="HardsigmoidBackward0", samples=unary(near=[-3, 3]))
+def hardsigmoid(x):
+    """`clamp(x + 3, 0, 6) / 6`."""
+    return T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
+
+
+@hardsigmoid.gradient("self")
+def _(grad, self):
+    return T.where((self > -3.0) & (self < 3.0), grad / 6.0, 0)
+
+
+@op("hardswish(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="HardswishBackward0", samples=unary(near=[-3, 3]))
+def hardswish(x):
+    """`x * hardsigmoid(x)`."""
+    return x * T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
+
+
+@hardswish.gradient("self")
+def _(grad, self):
+    return T.where(T.prim("le", self, T.const(-3, self.dtype)), 0, T.where(self < 3.0, grad * (self / 3.0 + 0.5), grad))
+
+
+@op("softsign(Tensor self) -> Tensor", rule="float!", on="F", samples=unary(near=[0]))
+def softsign(x):
+    """`x / (1 + abs(x))`."""
+    return x / (T.prim("abs", x) + 1.0)
+
+
+@op("tanhshrink(Tensor self) -> Tensor", rule="float!", on="F", samples=unary(near=[0]))
+def tanhshrink(x):
+    """`x - tanh(x)`."""
+    return x - T.prim("tanh", x)
+
+
+@op("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", rule="float!", on="F torch Tensor", node="HardshrinkBackward0", samples=unary(near=[0.5, -0.5]))
+def hardshrink(x, lambd):
+    """0 within `lambd` of zero, the element elsewhere."""
+    return T.where(T.prim("le", -lambd, x) & T.prim("le", x, lambd), 0, x)
+
+
+@op("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", rule="float!", on="F", node="SoftshrinkBackward0", samples=unary(near=[0.5, -0.5]))
+def softshrink(x, lambd):
+    """The element moved `lambd` towards zero, 0 within."""
+    return T.where(x > lambd, x - lambd, T.where(x < -lambd, x + lambd, x * 0))
+
+
+@op("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", rule="same", on="F torch", node="ThresholdBackward0", samples=None)
+def threshold(x, threshold, value):
+    """The element where it is above the threshold, `value` elsewhere."""
+    return T.where(T.prim("le", x, threshold), value, x)
+
+
+@op("prelu(Tensor self, Tensor weight) -> Tensor", rule="match", on="torch Tensor F", node="PreluKernelBackward0", samples=None)
+def prelu(x, weight):
+    """leaky_relu with a learned slope, one for all channels or one each."""
+    if weight.ndim and not weight.numel() == 1:
+        weight = T.reshape(weight, tuple(weight.shape[0] if d == 1 else 1 for d in range(max(x.ndim, 2)))[:x.ndim] if x.ndim > 1 else weight.shape)
+    elif weight.ndim:
+        weight = T.reshape(weight, ())
+    return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * weight)
+
+
+@op("glu(Tensor self, int dim=-1) -> Tensor", rule="float!", on="F", layout="contiguous", node="GluBackward0", samples=None)
+def glu(x, dim):
+    """The first half times the sigmoid of the second."""
+    d = wrap_dim(dim, x.ndim)
+    n = x.shape[d]
+    if not n % 2 == 0:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {n}")
+    return T.slice(x, d, 0, n // 2, 1) * T.prim("sigmoid", T.slice(x, d, n // 2, n, 1))
+
+
+# ------------------------------------------------------------------------------------------------------------ softmax
+def _shifted(x, d):
+    return x - T.stop(T.reduce("amax", x, (d,)))
+
+
+def log_softmax_rows(x, d):
+    """The formula without a stated gradient, for operators that go on from it: what they derive keeps two numbers a row, not the row."""
+    z = _shifted(x, d)
+    return z - T.prim("log", T.reduce("sum", T.prim("exp", z), (d,)))
+
+
+def _needs_float(x, name, dtype):
+    if not T.is_float(x.dtype):
+        raise RuntimeError(f'"{name}_lastdim_kernel_impl" not implemented for \'{T.dtype_word(x.dtype)}\': '
+                           f"{name} needs a floating point tensor; pass dtype= to convert first")
+
+
+@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise", node="SoftmaxBackward0",
+    saves="result", samples=reduction(dim_required=True, keepdim=False))
+def softmax(x, dim, dtype):
+    """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
+    _needs_float(x, "softmax", dtype)
+    d = wrap_dim(dim, x.ndim)
+    if x.ndim == 0:
+        return T.prim("exp", x - x)
+    if x.shape[d] == 0:
+        return x
+    e = T.prim("exp", _shifted(x, d))
+    return e / T.reduce("sum", e, (d,))
+
+
+@softmax.gradient("self")
+def _(grad, result, dim):
+    if result.ndim == 0:
+        return grad * 0
+    d = wrap_dim(dim, result.ndim)
+    return result * (grad - T.reduce("sum", grad * result, (d,)))
+
+
+@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise", node="LogSoftmaxBackward0",
+    saves="result", samples=reduction(dim_required=True, keepdim=False))
+def log_softmax(x, dim, dtype):
+    """`log(softmax(x))` along `dim`, in one kernel."""
+    _needs_float(x, "log_softmax", dtype)
+    d = wrap_dim(dim, x.ndim)
+    if x.ndim == 0:
+        return x - x
+    if x.shape[d] == 0:
+        return x
+    return log_softmax_rows(x, d)
+
+
+@log_softmax.gradient("self")
+def _(grad, result, dim):
+    if result.ndim == 0:
+        return grad * 0
+    d = wrap_dim(dim, result.ndim)
+    return grad - T.prim("exp", result) * T.reduce("sum", grad, (d,))
+
+
+@op("softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.softmax", rule="dtype", on="F", layout="pointwise",
+    node="SoftmaxBackward0", out=False)
+def nn_softmax(x, dim, _stacklevel, dtype):
+    """softmax with torch's old default for `dim`."""
+    return softmax(x, _implicit_dim(dim, x.ndim))
+
+
+@op("log_softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.log_softmax", rule="dtype", on="F",
+    layout="pointwise", node="LogSoftmaxBackward0", out=False)
+def nn_log_softmax(x, dim, _stacklevel, dtype):
+    """log_softmax with torch's old default for `dim`."""
+    return log_softmax(x, _implicit_dim(dim, x.ndim))
+
+
+@op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule="dtype", on="F", layout="pointwise",
+    node="SoftmaxBackward0", out=False)
+def softmin(x, dim, _stacklevel, dtype):
+    """`softmax(-x)`."""
+    return softmax(-x, _implicit_dim(dim, x.ndim))
+
+
+def _implicit_dim(dim, ndim):
+    """Without a dim: the first for 0, 1 and 3 dimensions, else the second (torch warns; the choice is deprecated)."""
+    return dim if dim is not None else 0 if ndim in (0, 1, 3) else 1
+
+
+__all__ = ["relu", "hardtanh", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "logsigmoid", "hardsigmoid", "hardswish", "softsign",
+           "tanhshrink", "hardshrink", "softshrink", "threshold", "prelu", "glu", "softmax", "log_softmax", "sigmoid", "tanh"]

@@ -1,0 +1,74 @@
+"""What several operator families need: dimension arithmetic, and the words of the errors about it."""
+from __future__ import annotations
+
+from ..compiler import trace as T
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension as a number from 0, or torch's IndexError. A 0-dim tensor counts as having one dimension."""
+    rank = ndim if ndim > 0 else 1
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim + rank if dim < 0 else dim
+
+
+def wrap_dims(dims, ndim: int, name: str = "dim") -> tuple[int, ...]:
+    """`dims` as a sorted tuple; None and () mean all of them. Repeats are an error, as in torch."""
+    if dims is None:
+        return tuple(range(ndim))
+    if isinstance(dims, int):
+        dims = (dims,)
+    if len(dims) == 0:
+        return tuple(range(ndim))
+    out = [wrap_dim(d, ndim) for d in dims]
+    for d in out:
+        if out.count(d) > 1:
+            raise RuntimeError(f"{name} {d} appears multiple times in the list of dims")
+    return tuple(sorted(out)) if ndim else ()
+
+
+def drop_dims(x, dims, keepdim: bool):
+    """A reduction leaves its dimensions with size 1; without keepdim they go."""
+    if keepdim or not dims:
+        return x
+    return T.reshape(x, tuple(s for i, s in enumerate(x.shape) if i not in dims))
+
+
+def numel_of(shape):
+    n = 1
+    for s in shape:
+        n = n * s
+    return n
+
+
+def broadcast_shapes(*shapes):
+    """torch's broadcasting, right-aligned, or its error."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for i in range(rank):
+        for s in shapes:
+            k = i - (rank - len(s))
+            if k < 0:
+                continue
+            size = s[k]
+            if size == 1:
+                continue
+            if out[i] == 1:
+                out[i] = size
+            elif out[i] != size:
+                raise RuntimeError(
+                    f"The size of tensor a ({hint(out[i])}) must match the size of tensor b ({hint(size)}) at non-singleton dimension {i}")
+    return tuple(out)
+
+
+def hint(size) -> int:
+    """The number behind a symbolic size, for messages only."""
+    return getattr(size, "hint", size)
+
+
+def shape_text(shape) -> str:
+    return "[" + ", ".join(str(hint(s)) for s in shape) + "]"
+
+
+def at_least_1d(x):
+    return T.reshape(x, (1,)) if x.ndim == 0 else x

@@ -1,0 +1,695 @@
+"""Arithmetic, mathematics, comparison, logic and bits, element by element.
+
+Each body is a scalar formula over `compiler.primitives`; gradients are derived from theirs, and stated here only where
+torch's differ at ties, zeros or infinities.
+"""
+from __future__ import annotations
+
+import math
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import binary, unary
+from .common import hint
+
+INF = math.inf
+
+
+# ---------------------------------------------------------------------------------------------------------- arithmetic
+@op(["add(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
+    rule="same", inplace=True, node="AddBackward0", samples=binary())
+def add(self, other, alpha=None):
+    """`self + other`, or `self + alpha * other`, with broadcasting and type promotion.
+
+    >>> rushlight.add(rushlight.tensor([1, 2]), 0.5)
+    tensor([1.5000, 2.5000])
+    """
+    if alpha is not None:
+        other = T.prim("mul", other, _check_alpha(alpha, self))
+    return T.prim("add", self, other)
+
+
+def _check_alpha(alpha, self):
+    kind = T.scalar_kind(alpha)
+    if kind == "f" and not T.is_float(self.dtype) and not T.is_complex(self.dtype):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == "b" and self.dtype != "b1":
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    return alpha
+
+
+@op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
+    rule="same", inplace=True, node="SubBackward0", aliases=("subtract",), samples=binary())
+def sub(self, other, alpha=None):
+    """`self - other`, or `self - alpha * other`."""
+    if self.dtype == "b1":
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. "
+                           "Use the `^` or `logical_xor()` operator instead.")
+    if alpha is not None:
+        other = T.prim("mul", other, _check_alpha(alpha, self))
+    return T.prim("sub", self, other)
+
+
+@op(["rsub(Tensor self, Tensor|Scalar other) -> Tensor", "rsub(Tensor self, Tensor|Scalar other, Scalar alpha) -> Tensor"],
+    rule="same", node="RsubBackward1", samples=binary())
+def rsub(self, other, alpha=None):
+    """`other - self`."""
+    if self.dtype == "b1":
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. "
+                           "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+    return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
+
+
+@op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="MulBackward0",
+    aliases=("multiply",), samples=binary())
+def mul(self, other):
+    """`self * other`."""
+    return T.prim("mul", self, other)
+
+
+@op(["div(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+     "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"],
+    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node="DivBackward0",
+    aliases=("divide",), samples=binary(nonzero=True))
+def div(self, other, rounding_mode=None):
+    """`self / other`; `rounding_mode` "trunc" rounds towards zero, "floor" down."""
+    if rounding_mode is None:
+        return T.prim("div", self, other)
+    if rounding_mode == "floor":
+        return floor_divide_body(self, other)
+    if rounding_mode == "trunc":
+        if T.is_float(self.dtype):
+            return T.prim("trunc", T.prim("div", self, other))
+        return T.prim("idiv", self, _nonzero(other))
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="DivBackward0",
+    samples=binary(nonzero=True))
+def true_divide(self, other):
+    """The same as `div` without a rounding mode."""
+    return T.prim("div", self, other)
+
+
+def _nonzero(divisor):
+    """Integer division by zero is an error that must come before anything is written."""
+    return T.check_nonzero(divisor, ("RuntimeError", "ZeroDivisionError"))
+
+
+def floor_divide_body(a, b):
+    if not T.is_float(a.dtype):
+        q = T.prim("idiv", a, _nonzero(b))
+        inexact = T.prim("ne", T.prim("mul", q, b), a)
+        opposite = T.prim("ne", T.prim("lt", a, T.const(0, a.dtype)), T.prim("lt", b, T.const(0, b.dtype)))
+        return T.where(inexact & opposite, q - 1, q)
+    zero = T.const(0.0, a.dtype)
+    m = T.prim("fmod", a, b)
+    q = (a - m) / b
+    q = T.where(T.prim("ne", m, zero) & T.prim("ne", b < zero, m < zero), q - 1.0, q)
+    f = T.prim("floor", q)
+    f = T.where(q - f > 0.5, f + 1.0, f)
+    ratio = a / b
+    f = T.where(T.prim("eq", q, zero), T.prim("copysign", zero, ratio), f)
+    return T.where(T.prim("eq", b, zero), ratio, f)
+
+
+@op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, differentiable=False,
+    samples=binary(nonzero=True))
+def floor_divide(self, other):
+    """The quotient rounded down, as Python's `//`."""
+    return floor_divide_body(self, other)
+
+
+@op("remainder(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="RemainderBackward0",
+    samples=binary(nonzero=True))
+def remainder(self, other):
+    """Python's `%`: the sign of the divisor."""
+    if not T.is_float(self.dtype):
+        other = _nonzero(other)
+    m = T.prim("fmod", self, other)
+    zero = T.const(0, self.dtype)
+    wrong = T.prim("ne", m, zero) & T.prim("ne", T.prim("lt", other, zero), T.prim("lt", m, zero))
+    return T.where(wrong, T.prim("add", m, other), m)
+
+
+@remainder.gradient("self")
+def _(grad):
+    return grad
+
+
+@remainder.gradient("other")
+def _(grad, self, other):
+    return -(grad * T.prim("floor", self / other))
+
+
+@op("fmod(Tensor self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="FmodBackward0",
+    samples=binary(nonzero=True))
+def fmod(self, other):
+    """C's remainder: the sign of the dividend."""
+    if not T.is_float(self.dtype):
+        other = _nonzero(other)
+    return T.prim("fmod", self, other)
+
+
+def _pow_rule(a, b):
+    return "same"
+
+
+@op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node="PowBackward0",
+    samples=binary(positive=True))
+def pow(self, exponent):
+    """`self ** exponent`."""
+    if not T.is_float(self.dtype) and T.scalar_kind(exponent) is not None:
+        exponent = T.check_range(exponent, 0, None, ("RuntimeError", "Integers to negative integer powers are not allowed."))
+    return T.prim("pow", self, exponent)
+
+
+@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, inplace=True, samples=binary(positive=True))
+def float_power(self, exponent):
+    """`pow` computed in double precision."""
+    return T.prim("pow", T.cast(self, "f64"), T.cast(exponent, "f64"))
+
+
+@op("neg(Tensor self) -> Tensor", rule="same", inplace=True, aliases=("negative",), node="NegBackward0", samples=unary())
+def neg(x):
+    """`-self`."""
+    if x.dtype == "b1":
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. "
+                           "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+    return T.prim("neg", x)
+
+
+@op("positive(Tensor self) -> Tensor", native="positive")
+def positive(x):
+    """`+self`: the tensor itself."""
+
+
+@op("abs(Tensor self) -> Tensor", rule="real", inplace=True, aliases=("absolute",), node="AbsBackward0", samples=unary(near=[0]))
+def abs(x):
+    """The absolute value."""
+    return T.prim("abs", x)
+
+
+@op("sign(Tensor self) -> Tensor", rule="same", inplace=True, node="SignBackward0", samples=unary(near=[0]))
+def sign(x):
+    """-1, 0 or 1; 0 for NaN."""
+    zero = T.const(0, x.dtype)
+    if x.dtype == "b1":
+        return x
+    up, down = T.prim("lt", zero, x), T.prim("lt", x, zero)
+    one = T.const(1, x.dtype)
+    return T.where(up, one, T.where(down, T.prim("sub", zero, one), zero))
+
+
+@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", samples=unary(near=[0]))
+def sgn(x):
+    """`sign` for reals; `self / abs(self)` for complex numbers, 0 at 0."""
+    if T.is_complex(x.dtype):
+        size = T.prim("abs", x)
+        zero = T.prim("eq", size, T.const(0, size.dtype))
+        whole = T.cast(T.where(zero, T.const(1, size.dtype), size), x.dtype)
+        return T.where(zero, T.const(0, x.dtype), x / whole)
+    return sign(x)
+
+
+@op("square(Tensor self) -> Tensor", rule="same", inplace=True, node="PowBackward0", samples=unary())
+def square(x):
+    """`self * self`."""
+    return T.prim("mul", x, x)
+
+
+@square.gradient("self")
+def _(grad, self):
+    return grad * (self * 2)
+
+
+@op("reciprocal(Tensor self) -> Tensor", rule="float", inplace=True, node="ReciprocalBackward0", samples=unary(0.1, 5))
+def reciprocal(x):
+    """`1 / self`."""
+    return T.const(1, x.dtype) / x
+
+
+@reciprocal.gradient("self")
+def _(grad, result):
+    return -(grad * (result * result))
+
+
+@op("rsqrt(Tensor self) -> Tensor", rule="float", inplace=True, node="RsqrtBackward0", samples=unary(0.1, 5))
+def rsqrt(x):
+    """`1 / sqrt(self)`, exactly so, not an estimate."""
+    return T.const(1, x.dtype) / T.prim("sqrt", x)
+
+
+@rsqrt.gradient("self")
+def _(grad, result):
+    return grad * (result * result * result) * -0.5
+
+
+# -------------------------------------------------------------------------------------------------------- mathematics
+def _leaf(name, doc, low=-3.0, high=3.0, near=(), **more):
+    """A unary op whose body is one primitive of the same name."""
+    def body(x):
+        return T.prim(name, x)
+    body.__name__, body.__doc__ = name, doc
+    node = more.pop("node", f"{name.capitalize()}Backward0")
+    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, node=node, samples=unary(low, high, near=list(near)), **more)(body)
+
+
+exp = _leaf("exp", "e to the power of each element.", near=[0, 88, -88])
+exp2 = _leaf("exp2", "2 to the power of each element.")
+expm1 = _leaf("expm1", "`exp(self) - 1`, accurate near zero.", near=[0])
+log = _leaf("log", "The natural logarithm.", 0.01, 10)
+log2 = _leaf("log2", "The logarithm to base 2.", 0.01, 10)
+log10 = _leaf("log10", "The logarithm to base 10.", 0.01, 10)
+log1p = _leaf("log1p", "`log(1 + self)`, accurate near zero.", -0.9, 10, near=[0])
+sin = _leaf("sin", "The sine.")
+cos = _leaf("cos", "The cosine.")
+tan = _leaf("tan", "The tangent.", -1, 1)
+asin = _leaf("asin", "The inverse sine.", -0.99, 0.99, aliases=("arcsin",))
+acos = _leaf("acos", "The inverse cosine.", -0.99, 0.99, aliases=("arccos",))
+atan = _leaf("atan", "The inverse tangent.", aliases=("arctan",))
+sinh = _leaf("sinh", "The hyperbolic sine.")
+cosh = _leaf("cosh", "The hyperbolic cosine.")
+tanh = _leaf("tanh", "The hyperbolic tangent.", -6, 6, near=[0, 1e-7])
+asinh = _leaf("asinh", "The inverse hyperbolic sine.", aliases=("arcsinh",))
+acosh = _leaf("acosh", "The inverse hyperbolic cosine.", 1.01, 5, aliases=("arccosh",))
+atanh = _leaf("atanh", "The inverse hyperbolic tangent.", -0.95, 0.95, aliases=("arctanh",))
+sqrt = _leaf("sqrt", "The square root.", 0.01, 10)
+sigmoid = _leaf("sigmoid", "`1 / (1 + exp(-self))`.", on="torch Tensor F special", aliases=("special.expit",))
+erf = _leaf("erf", "The error function.", near=[0], on="torch Tensor special")
+erfc = _leaf("erfc", "`1 - erf(self)`, accurate in the tail.", on="torch Tensor special")
+erfinv = _leaf("erfinv", "The inverse of `erf`.", -0.95, 0.95, on="torch Tensor special")
+lgamma = _leaf("lgamma", "The logarithm of the absolute value of the gamma function.", 0.1, 10)
+digamma = _leaf("digamma", "The derivative of `lgamma`.", 0.2, 10)
+
+
+def _rounding(name, doc, **more):
+    def body(x):
+        return T.prim(name, x) if T.is_float(x.dtype) else x
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0",
+              samples=unary(near=[0, 0.5, 1.5, -0.5]), **more)(body)
+
+
+floor = _rounding("floor", "The largest integer not above each element.")
+ceil = _rounding("ceil", "The smallest integer not below each element.")
+trunc = _rounding("trunc", "Each element without its fraction.", aliases=("fix",))
+
+
+@op(["round(Tensor self) -> Tensor", "round(Tensor self, *, int decimals) -> Tensor"], rule="same", inplace=True, node="RoundBackward0",
+    samples=unary(near=[0.5, 1.5, -0.5]))
+def round(self, decimals=0):
+    """The nearest integer, halves to even; `decimals` digits after the point are kept."""
+    if not T.is_float(self.dtype):
+        return self
+    if decimals == 0:
+        return T.prim("round", self)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    if decimals > 0:
+        return T.prim("round", self * scale) / scale
+    return T.prim("round", self / scale) * scale
+
+
+@op("frac(Tensor self) -> Tensor", rule="same", inplace=True, node="FracBackward0", samples=unary())
+def frac(x):
+    """The fraction, with the sign of the element."""
+    return x - T.prim("trunc", x)
+
+
+@frac.gradient("self")
+def _(grad):
+    return grad
+
+
+@op("atan2(Tensor self, Tensor other) -> Tensor", rule="float", inplace=True, node="Atan2Backward0", aliases=("arctan2",), samples=binary())
+def atan2(self, other):
+    """The angle of the point (other, self)."""
+    return T.prim("atan2", self, other)
+
+
+@op("hypot(Tensor self, Tensor other) -> Tensor", rule="float!", inplace=True, node="HypotBackward0", samples=binary())
+def hypot(self, other):
+    """`sqrt(self**2 + other**2)` without overflow."""
+    return T.prim("hypot", self, other)
+
+
+@op(["maximum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MaximumBackward0", samples=binary())
+def maximum(self, other):
+    """The larger of two elements; NaN if either is."""
+    return T.prim("maximum", self, other)
+
+
+@op(["minimum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MinimumBackward0", samples=binary())
+def minimum(self, other):
+    """The smaller of two elements; NaN if either is."""
+    return T.prim("minimum", self, other)
+
+
+def _pick(self, other, better):
+    """fmax, fmin: NaN loses, ties go to the first."""
+    nan_other = T.prim("ne", other, other)
+    return T.where(better | nan_other, self, other)
+
+
+@op("fmax(Tensor self, Tensor other) -> Tensor", rule="same", node="FmaxBackward0", samples=binary())
+def fmax(self, other):
+    """The larger of two elements, ignoring NaN."""
+    return _pick(self, other, T.prim("le", other, self))
+
+
+@op("fmin(Tensor self, Tensor other) -> Tensor", rule="same", node="FminBackward0", samples=binary())
+def fmin(self, other):
+    """The smaller of two elements, ignoring NaN."""
+    return _pick(self, other, T.prim("le", self, other))
+
+
+@op(["clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+     "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"],
+    rule="same", inplace=True, node="ClampBackward1", aliases=("clip",), samples=unary())
+def clamp(self, min=None, max=None):
+    """Each element moved into [min, max]. `min` above `max` gives `max`."""
+    if min is None and max is None:
+        raise ValueError("At least one of 'min' or 'max' must not be None")
+    out = self
+    if min is not None:
+        out = T.prim("maximum", out, min)
+    if max is not None:
+        out = T.prim("minimum", out, max)
+    return out
+
+
+def _clamp_mask(self, min, max):
+    inside = None
+    for low, high in ((min, self), (self, max)):
+        if low is None or high is None:
+            continue
+        test = T.prim("le", low, high)
+        inside = test if inside is None else inside & test
+    return inside
+
+
+@clamp.gradient("self")
+def _(grad, self, min, max):
+    return T.where(_clamp_mask(self, min, max), grad, 0)
+
+
+@clamp.gradient("min")
+def _(grad, self, min, max):
+    below = self < min
+    if max is not None:
+        below = below & T.prim("lt", min, max)
+    return T.where(below, grad, 0)
+
+
+@clamp.gradient("max")
+def _(grad, self, min, max):
+    above = T.prim("lt", max, self)
+    if min is not None:
+        above = above | T.prim("lt", max, min)
+    return T.where(above, grad, 0)
+
+
+@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", samples=unary())
+def clamp_min(self, min):
+    """`clamp(self, min=min)`."""
+    return T.prim("maximum", self, min)
+
+
+@clamp_min.gradient("self")
+def _(grad, self, min):
+    return T.where(T.prim("le", min, self), grad, 0)
+
+
+@clamp_min.gradient("min")
+def _(grad, self, min):
+    return T.where(self < min, grad, 0)
+
+
+@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", samples=unary())
+def clamp_max(self, max):
+    """`clamp(self, max=max)`."""
+    return T.prim("minimum", self, max)
+
+
+@clamp_max.gradient("self")
+def _(grad, self, max):
+    return T.where(T.prim("le", self, max), grad, 0)
+
+
+@clamp_max.gradient("max")
+def _(grad, self, max):
+    return T.where(T.prim("lt", max, self), grad, 0)
+
+
+@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule="float!", inplace=True, node="LerpBackward0", samples=binary())
+def lerp(self, end, weight):
+    """`self + weight * (end - self)`, exact at both ends."""
+    d = end - self
+    near = T.prim("fma", weight, d, self)
+    far = T.prim("fma", -d, 1 - weight, end)
+    return T.where(T.prim("abs", weight) < 0.5, near, far)
+
+
+@lerp.gradient("self")
+def _(grad, weight):
+    return grad * (1 - weight)
+
+
+@lerp.gradient("end")
+def _(grad, weight):
+    return grad * weight
+
+
+@lerp.gradient("weight")
+def _(grad, self, end):
+    return grad * (end - self)
+
+
+@op("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcmulBackward0",
+    samples=binary(count=3))
+def addcmul(self, tensor1, tensor2, value):
+    """`self + value * (tensor1 * tensor2)`."""
+    return self + value * (tensor1 * tensor2)
+
+
+@op("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcdivBackward0",
+    samples=binary(count=3, nonzero=True))
+def addcdiv(self, tensor1, tensor2, value):
+    """`self + value * (tensor1 / tensor2)`."""
+    if not T.is_float(tensor1.dtype) and not T.is_complex(tensor1.dtype):
+        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
+                           "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
+                           "(self + value * torch.trunc(tensor1 / tensor2)).to(self.dtype) for integer inputs")
+    return self + value * (tensor1 / tensor2)
+
+
+@op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", rule="same", inplace=True,
+    node="NanToNumBackward0", samples=unary())
+def nan_to_num(self, nan, posinf, neginf):
+    """NaN and infinities replaced: by 0 and the largest finite numbers unless given."""
+    if not T.is_float(self.dtype):
+        return self
+    low, high = T.finite_range(T.result_dtype(self))
+    nan = T.const(0.0, self.dtype) if nan is None else T.cast(nan, self.dtype)
+    posinf = T.const(high, self.dtype) if posinf is None else T.cast(posinf, self.dtype)
+    neginf = T.const(low, self.dtype) if neginf is None else T.cast(neginf, self.dtype)
+    out = T.where(T.prim("ne", self, self), nan, self)
+    out = T.where(T.prim("eq", self, T.const(INF, self.dtype)), posinf, out)
+    return T.where(T.prim("eq", self, T.const(-INF, self.dtype)), neginf, out)
+
+
+@nan_to_num.gradient("self")
+def _(grad, self):
+    return T.where(T.prim("abs", self) < INF, grad, 0)
+
+
+# ------------------------------------------------------------------------------------------------ comparison and logic
+def _comparison(name, formula, doc, **more):
+    def body(self, other):
+        if T.is_complex(self.dtype) and name not in ("eq", "ne"):
+            raise RuntimeError(f"'{name}_cpu' not implemented for '{T.dtype_word(self.dtype)}'")
+        return formula(self, other)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, Tensor|Scalar other) -> Tensor", rule="bool", inplace=True, differentiable=False, samples=binary(), **more)(body)
+
+
+eq = _comparison("eq", lambda a, b: T.prim("eq", a, b), "Where the elements are equal.")
+ne = _comparison("ne", lambda a, b: T.prim("ne", a, b), "Where the elements differ.", aliases=("not_equal",))
+lt = _comparison("lt", lambda a, b: T.prim("lt", a, b), "Where self is less.", aliases=("less",))
+le = _comparison("le", lambda a, b: T.prim("le", a, b), "Where self is not greater.", aliases=("less_equal",))
+gt = _comparison("gt", lambda a, b: T.prim("lt", b, a), "Where self is greater.", aliases=("greater",))
+ge = _comparison("ge", lambda a, b: T.prim("le", b, a), "Where self is not less.", aliases=("greater_equal",))
+
+
+def truth(x):
+    """`x != 0`, as a b1 value."""
+    return x if x.dtype == "b1" else T.prim("ne", x, T.const(0, x.dtype))
+
+
+def _logical(name, formula, doc):
+    def body(self, other):
+        return formula(truth(self), truth(other))
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, Tensor other) -> Tensor", rule="bool", inplace=True, differentiable=False, samples=binary())(body)
+
+
+logical_and = _logical("logical_and", lambda a, b: a & b, "Where both are not zero.")
+logical_or = _logical("logical_or", lambda a, b: a | b, "Where either is not zero.")
+logical_xor = _logical("logical_xor", lambda a, b: a ^ b, "Where just one is not zero.")
+
+
+@op("logical_not(Tensor self) -> Tensor", rule="bool", inplace=True, differentiable=False, samples=unary(near=[0]))
+def logical_not(x):
+    """Where the element is zero."""
+    return T.prim("bit_not", truth(x))
+
+
+def _bitwise(name, prim, doc, **more):
+    def body(self, other):
+        if T.is_float(self.dtype) or T.is_complex(self.dtype):
+            raise RuntimeError(f'"{name}_cpu" not implemented for \'{T.dtype_word(self.dtype)}\'')
+        return T.prim(prim, self, other)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, differentiable=False,
+              samples=binary(dtype="i64"), **more)(body)
+
+
+bitwise_and = _bitwise("bitwise_and", "bit_and", "Bits set in both; `and` for bool.")
+bitwise_or = _bitwise("bitwise_or", "bit_or", "Bits set in either; `or` for bool.")
+bitwise_xor = _bitwise("bitwise_xor", "bit_xor", "Bits set in just one.")
+bitwise_left_shift = _bitwise("bitwise_left_shift", "shl", "Bits moved left; 0 when moved out.")
+bitwise_right_shift = _bitwise("bitwise_right_shift", "shr", "Bits moved right, keeping the sign.")
+
+
+@op("bitwise_not(Tensor self) -> Tensor", rule="same", inplace=True, differentiable=False, samples=unary(dtype="i64"))
+def bitwise_not(x):
+    """Every bit turned over; `not` for bool."""
+    if T.is_float(x.dtype) or T.is_complex(x.dtype):
+        raise RuntimeError(f'"bitwise_not_cpu" not implemented for \'{T.dtype_word(x.dtype)}\'')
+    return T.prim("bit_not", x)
+
+
+def _test(name, formula, doc, **more):
+    def body(x):
+        if not T.is_float(x.dtype) and not T.is_complex(x.dtype):
+            return T.expand(T.const(name == "isfinite", "b1"), x.shape)
+        return formula(x)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self) -> Tensor", rule="bool", differentiable=False, samples=unary(near=[0]), **more)(body)
+
+
+isnan = _test("isnan", lambda x: T.prim("ne", x, x), "Where the element is NaN.")
+isinf = _test("isinf", lambda x: T.prim("eq", T.prim("abs", x), T.const(INF, T.real_dtype(x.dtype))), "Where the element is infinite.")
+isfinite = _test("isfinite", lambda x: T.prim("lt", T.prim("abs", x), T.const(INF, T.real_dtype(x.dtype))), "Where the element is a finite number.")
+isposinf = _test("isposinf", lambda x: T.prim("eq", x, T.const(INF, x.dtype)), "Where the element is +inf.")
+isneginf = _test("isneginf", lambda x: T.prim("eq", x, T.const(-INF, x.dtype)), "Where the element is -inf.")
+
+
+@op("signbit(Tensor self) -> Tensor", rule="bool", differentiable=False, samples=unary(near=[0]))
+def signbit(x):
+    """Where the sign is negative, also of zero and NaN."""
+    if T.is_float(x.dtype):
+        return T.prim("lt", T.prim("copysign", T.const(1, x.dtype), x), T.const(0, x.dtype))
+    return T.prim("lt", x, T.const(0, x.dtype)) if x.dtype != "b1" else T.expand(T.const(False, "b1"), x.shape)
+
+
+@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="CopysignBackward0", samples=binary())
+def copysign(self, other):
+    """The size of self with the sign of other."""
+    return T.prim("copysign", self, other)
+
+
+@op("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", rule="bool",
+    differentiable=False, samples=binary())
+def isclose(self, other, rtol, atol, equal_nan):
+    """Where `abs(self - other) <= atol + rtol * abs(other)`; equal infinities are close."""
+    close = T.prim("eq", self, other)
+    real = T.is_float(self.dtype)
+    if equal_nan and real:
+        close = close | (T.prim("ne", self, self) & T.prim("ne", other, other))
+    a, b = (self, other) if real else (T.cast(self, "f64"), T.cast(other, "f64"))
+    allowed = T.cast(atol, a.dtype) + T.prim("abs", T.cast(rtol, a.dtype) * b)
+    gap = T.prim("abs", a - b)
+    return close | (T.prim("lt", gap, T.const(INF, a.dtype)) & T.prim("le", gap, allowed))
+
+
+# ------------------------------------------------------------------------------------------------------------ selection
+@op(["where(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor"], rule=None, layout="pointwise", node="WhereBackward0",
+    on="torch", method_of="self", samples=binary(condition=True))
+def where(condition, self, other):
+    """`self` where the condition holds, `other` elsewhere."""
+    if condition.dtype not in ("b1", "u8"):
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {T.dtype_word(condition.dtype)}")
+    dtype = T.promote(self, other)
+    return T.where(truth(condition), T.cast(self, dtype), T.cast(other, dtype))
+
+
+@op(["masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor", "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"],
+    rule=None, inplace=True, node="MaskedFillBackward0", samples=binary(condition=True))
+def masked_fill(self, mask, value):
+    """`value` where the mask holds, `self` elsewhere."""
+    if mask.dtype != "b1":
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {T.dtype_word(mask.dtype)}")
+    if value.ndim != 0:
+        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
+                           f"with {value.ndim} dimension(s).")
+    return T.where(mask, T.cast(value, self.dtype), self)
+
+
+@op("heaviside(Tensor self, Tensor values) -> Tensor", rule="same", inplace=True, differentiable=False, samples=binary())
+def heaviside(self, values):
+    """0 below zero, 1 above, `values` at zero."""
+    zero = T.const(0, self.dtype)
+    step = T.where(T.prim("lt", zero, self), T.const(1, self.dtype), zero)
+    return T.where(T.prim("eq", self, zero), values, step)
+
+
+@op("xlogy(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, on="torch Tensor special", samples=binary(positive=True))
+def xlogy(self, other):
+    """`self * log(other)`, 0 where self is 0."""
+    out = T.where(T.prim("eq", self, T.const(0, self.dtype)), 0, self * T.prim("log", other))
+    return T.where(T.prim("ne", other, other), other, out)
+
+
+@xlogy.gradient("self")
+def _(grad, self, other):
+    dead = T.prim("eq", self, T.const(0, self.dtype)) & T.prim("le", other, T.const(0, other.dtype))
+    return T.where(dead, 0, grad * T.prim("log", T.where(dead, 1, other)))
+
+
+@xlogy.gradient("other")
+def _(grad, self, other):
+    return grad * self / other
+
+
+@op(["logaddexp(Tensor self, Tensor other) -> Tensor"], rule="float!", node="LogaddexpBackward0", samples=binary())
+def logaddexp(self, other):
+    """`log(exp(self) + exp(other))` without overflow."""
+    same = T.prim("eq", self, other) & T.prim("eq", T.prim("abs", self), T.const(INF, self.dtype))
+    m = T.prim("maximum", self, other)
+    return T.where(same, self, m + T.prim("log1p", T.prim("exp", -T.prim("abs", self - other))))
+
+
+@logaddexp.gradient("self")
+def _(grad, self, result):
+    return grad * T.prim("exp", self - result)
+
+
+@logaddexp.gradient("other")
+def _(grad, other, result):
+    return grad * T.prim("exp", other - result)
+
+
+def _scale(name, factor, doc):
+    def body(x):
+        return x * factor
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, samples=unary())(body)
+
+
+deg2rad = _scale("deg2rad", math.pi / 180, "Degrees to radians.")
+rad2deg = _scale("rad2deg", 180 / math.pi, "Radians to degrees.")
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "hint", "INF")]

@@ -1,0 +1,366 @@
+"""Reading and writing at computed positions: gather, scatter, advanced indexing, embedding.
+
+Indices are checked before anything is written. Which operators wrap negative indices follows torch.
+"""
+from __future__ import annotations
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import indexing
+from .common import broadcast_shapes, hint, shape_text, wrap_dim
+
+_OUT_OF_SELF = "index out of range in self"
+
+
+def _integer(index, name, kinds=("i64", "i32")):
+    if index.dtype not in kinds:
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index" if name != "embedding" else
+                           "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+                           f"but got torch.{T.dtype_word(index.dtype)}Tensor instead (while checking arguments for embedding)")
+    return T.cast(index, "i64")
+
+
+def _bounded(index, size, dim, exception="RuntimeError", wrap=False):
+    """Indices along one dimension, checked; negative ones counted from the end if the operator does so."""
+    message = f"index {{value}} is out of bounds for dimension {dim} with size {hint(size)}"
+    n = T.size(size, "i64")
+    index = T.check(index, -size if wrap else 0, size, (exception, message))
+    return T.where(index < 0, index + n, index) if wrap else index
+
+
+def _grid(shape, skip=None):
+    """One index per dimension of an output of this shape."""
+    return [None if d == skip else T.iota(n, d, len(shape)) for d, n in enumerate(shape)]
+
+
+def _check_gather(x, dim, index, name, src=None):
+    if index.ndim != x.ndim and not (x.ndim == 0 or index.ndim == 0):
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor" if name == "gather" else
+                           f"Index tensor must have the same number of dimensions as self tensor")
+    for d in range(index.ndim):
+        if x.ndim and d != dim and index.shape[d] > x.shape[d]:
+            raise RuntimeError(f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than self {shape_text(x.shape)} "
+                               f"apart from dimension {dim}")
+
+
+@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, layout="contiguous", node="GatherBackward0",
+    samples=indexing("gather"))
+def gather(self, dim, index, sparse_grad):
+    """`out[i][j] = self[index[i][j]][j]` for dim 0, and alike for others. The index may be smaller than self in other dimensions."""
+    d = wrap_dim(dim, self.ndim)
+    if index.dtype not in ("i64", "i32"):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    _check_gather(self, d, index, "gather")
+    index = T.cast(index, "i64")
+    x = T.reshape(self, (1,)) if self.ndim == 0 else self
+    i = T.reshape(index, (1,)) if index.ndim == 0 else index
+    at = _grid(i.shape, d)
+    at[d] = _bounded(i, x.shape[d], d)
+    return T.reshape(T.load(x, at), index.shape)
+
+
+def _scatter(self, dim, index, src, combine, name):
+    d = wrap_dim(dim, self.ndim)
+    if index.dtype not in ("i64", "i32"):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    index = T.cast(index, "i64")
+    x = T.reshape(self, (1,)) if self.ndim == 0 else self
+    i = T.reshape(index, (1,)) if index.ndim == 0 else index
+    _check_gather(x, d, i, name)
+    if src.ndim:
+        for k in range(i.ndim):
+            if i.shape[k] > src.shape[k]:
+                raise RuntimeError(f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)} apart from dimension {d} "
+                                   f"and to be no larger than src {shape_text(src.shape)}")
+            src = T.slice(src, k, 0, i.shape[k], 1)
+    else:
+        src = T.expand(src, i.shape)
+    at = _grid(i.shape, d)
+    at[d] = _bounded(i, x.shape[d], d)
+    return T.reshape(T.scatter(x, at, src, combine), self.shape)
+
+
+def _same_dtype(self, src, name):
+    if src.dtype != self.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+
+
+_REDUCE = {"add": "add", "multiply": "mul"}
+
+
+@op(["scatter(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", "scatter(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+     "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+     "scatter(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"],
+    rule=None, inplace=True, layout="contiguous", node="ScatterBackward0", samples=indexing("scatter"))
+def scatter(self, dim, index, src=None, value=None, reduce=None):
+    """self with `src` (or one value) written at `index` along `dim`; of several writes to one place the last stays."""
+    if src is None:
+        src = T.cast(value, self.dtype)
+    else:
+        _same_dtype(self, src, "scatter")
+    if reduce is not None and reduce not in _REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    return _scatter(self, dim, index, src, _REDUCE[reduce] if reduce else "set", "scatter")
+
+
+@op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", rule=None, inplace=True, layout="contiguous", node="ScatterAddBackward0",
+    samples=indexing("scatter"))
+def scatter_add(self, dim, index, src):
+    """self with `src` added at `index` along `dim`, in the order of the index."""
+    _same_dtype(self, src, "scatter")
+    return _scatter(self, dim, index, src, "add", "scatter")
+
+
+@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", rule=None, layout="contiguous", node="IndexSelectBackward0", samples=indexing("index_select"))
+def index_select(self, dim, index):
+    """The entries of self along `dim` named by a vector of indices."""
+    d = wrap_dim(dim, self.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    i = _integer(index, "index_select")
+    i = T.reshape(i, (1,)) if i.ndim == 0 else i
+    x = T.reshape(self, (1,)) if self.ndim == 0 else self
+    shape = x.shape[:d] + (i.shape[0],) + x.shape[d + 1:]
+    at = _grid(shape, d)
+    checked = T.check(i, 0, x.shape[d], ("IndexError", _OUT_OF_SELF + f": index {{value}} along dimension {d} of size {hint(x.shape[d])}"))
+    at[d] = T.reshape(checked, tuple(i.shape[0] if k == d else 1 for k in range(len(shape))))
+    return T.reshape(T.load(x, at), self.shape) if self.ndim == 0 else T.load(x, at)
+
+
+def _along(self, dim, index, source, combine, name):
+    d = wrap_dim(dim, self.ndim)
+    i = _integer(index, name)
+    i = T.reshape(i, (1,)) if i.ndim == 0 else i
+    if i.ndim != 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {i.ndim}")
+    if not (source.ndim == self.ndim and source.shape[d] == i.shape[0]) and source.ndim:
+        raise IndexError(f"{name}(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim) ({hint(source.shape[d]) if d < source.ndim else 1})")
+    source = T.expand(source, self.shape[:d] + (i.shape[0],) + self.shape[d + 1:])
+    at = _grid(source.shape, d)
+    checked = T.check(i, 0, self.shape[d], ("IndexError", _OUT_OF_SELF + f": index {{value}} along dimension {d} of size {hint(self.shape[d])}"))
+    at[d] = T.reshape(checked, tuple(i.shape[0] if k == d else 1 for k in range(self.ndim)))
+    return T.scatter(self, at, source, combine)
+
+
+@op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", rule=None, inplace=True, layout="contiguous",
+    node="IndexAddBackward0", samples=indexing("index_add"))
+def index_add(self, dim, index, source, alpha):
+    """self with `alpha * source` added to the entries named by `index` along `dim`."""
+    return _along(self, dim, index, source * T.cast(alpha, source.dtype), "add", "index_add")
+
+
+@op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", rule=None, inplace=True, layout="contiguous", node="IndexCopyBackward0",
+    samples=indexing("index_add"))
+def index_copy(self, dim, index, source):
+    """self with the entries named by `index` along `dim` replaced by those of `source`."""
+    return _along(self, dim, index, source, "set", "index_copy")
+
+
+@op(["index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", "index_fill(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"],
+    rule=None, inplace=True, layout="contiguous", node="IndexFillBackward0", samples=indexing("index_fill"))
+def index_fill(self, dim, index, value):
+    """self with the entries named by `index` along `dim` set to one value."""
+    d = wrap_dim(dim, self.ndim)
+    i = _bounded(_integer(index, "index_fill"), self.shape[d], d, "IndexError", wrap=True)
+    i = T.reshape(i, (1,)) if i.ndim == 0 else i
+    shape = self.shape[:d] + (i.shape[0],) + self.shape[d + 1:]
+    at = _grid(shape, d)
+    at[d] = T.reshape(i, tuple(i.shape[0] if k == d else 1 for k in range(self.ndim)))
+    return T.scatter(self, at, T.expand(T.cast(value, self.dtype), shape), "set")
+
+
+# ------------------------------------------------------------------------------------------------- advanced indexing
+def _advanced(x, indices):
+    """Where each dimension of x reads from, and the shape of the result. Separated index tensors move to the front."""
+    if len(indices) > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})")
+    indices = list(indices) + [None] * (x.ndim - len(indices))
+    used = [d for d, i in enumerate(indices) if i is not None]
+    if not used:
+        return None, tuple(x.shape), 0, 0
+    try:
+        common = broadcast_shapes(*[indices[d].shape for d in used])
+    except RuntimeError:
+        shapes = ", ".join(shape_text(indices[d].shape) for d in used)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+    together = used == list(range(used[0], used[0] + len(used)))
+    front = used[0] if together else 0
+    rest = [d for d in range(x.ndim) if indices[d] is None]
+    before = [d for d in rest if d < used[0]] if together else []
+    after = [d for d in rest if d not in before]
+    shape = tuple(x.shape[d] for d in before) + tuple(common) + tuple(x.shape[d] for d in after)
+    rank, at = len(shape), [None] * x.ndim
+    for k, d in enumerate(before):
+        at[d] = T.iota(x.shape[d], k, rank)
+    for k, d in enumerate(after):
+        at[d] = T.iota(x.shape[d], front + len(common) + k, rank)
+    for d in used:
+        i = T.cast(indices[d], "i64")
+        i = _bounded(i, x.shape[d], d, "IndexError", wrap=True)
+        at[d] = T.reshape(i, (1,) * (len(common) - i.ndim + front) + tuple(i.shape) + (1,) * (rank - front - len(common)))
+    return at, shape, front, len(common)
+
+
+@op("index(Tensor self, Tensor?[] indices) -> Tensor", rule=None, layout="contiguous", on="-", node="IndexBackward0", samples=indexing("index"))
+def index(self, indices):
+    """`self[i, j, ...]` with index tensors; None stands for a whole dimension."""
+    at, shape, _, _ = _advanced(self, indices)
+    if at is None:
+        return self
+    return T.expand(T.load(self, at), shape)
+
+
+@op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="contiguous",
+    node="IndexPutBackward0", samples=indexing("index_put"))
+def index_put(self, indices, values, accumulate):
+    """self with `values` written, or added, at `self[i, j, ...]`."""
+    if values.dtype != self.dtype:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {T.dtype_word(self.dtype)} for the destination and "
+                           f"{T.dtype_word(values.dtype)} for the source.")
+    at, shape, _, _ = _advanced(self, indices)
+    if at is None:
+        return T.expand(values, shape)
+    if values.ndim > len(shape) or not _spreads(values.shape, shape):
+        raise RuntimeError(f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing result of shape {shape_text(shape)}")
+    return T.scatter(self, at, T.expand(values, shape), "add" if accumulate else "set")
+
+
+def _spreads(small, large):
+    for k in range(1, len(small) + 1):
+        if not (small[-k] == 1 or small[-k] == large[-k]):
+            return False
+    return True
+
+
+@op("take(Tensor self, Tensor index) -> Tensor", rule=None, layout="contiguous", node="TakeBackward0", samples=indexing("take"))
+def take(self, index):
+    """Elements of self, seen as one row, at `index`."""
+    flat = T.reshape(self, (self.numel(),))
+    n = flat.shape[0]
+    i = T.check(T.cast(index, "i64"), -n, n, ("IndexError", "out of range: tried to access index {value} on a tensor of " + f"{hint(n)} elements."))
+    return T.load(flat, [T.where(i < 0, i + T.size(n, "i64"), i)])
+
+
+@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous", samples=indexing("gather"))
+def take_along_dim(self, indices, dim):
+    """`gather` that broadcasts and counts negative indices from the end."""
+    if indices.dtype != "i64":
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {T.dtype_word(indices.dtype)}")
+    if dim is None:
+        self, indices, dim = T.reshape(self, (self.numel(),)), T.reshape(indices, (indices.numel(),)), 0
+    d = wrap_dim(dim, self.ndim)
+    if self.ndim != indices.ndim:
+        raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, "
+                           f"and {indices.ndim} dimensions for indices")
+    others = broadcast_shapes(self.shape[:d] + (1,) + self.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
+    shape = others[:d] + (indices.shape[d],) + others[d + 1:]
+    at = _grid(shape, d)
+    for k in range(self.ndim):
+        if k != d and self.shape[k] == 1:
+            at[k] = T.const(0, "i64")
+    at[d] = _bounded(indices, self.shape[d], d, wrap=True)
+    return T.expand(T.load(self, at), shape)
+
+
+# -------------------------------------------------------------------------------------------------------- embedding
+@op("_embedding(Tensor weight, Tensor input, SymInt padding_idx=-1) -> Tensor", rule=None, layout="contiguous", on="-", node="EmbeddingBackward0",
+    samples=indexing("embedding"))
+def _embedding(weight, input, padding_idx):
+    """Rows of a table. The row `padding_idx` gets no gradient."""
+    i = _integer(input, "embedding")
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    i = T.check(i, 0, weight.shape[0], ("IndexError", f"{_OUT_OF_SELF}: index {{value}} in a table of {hint(weight.shape[0])} rows"))
+    i = T.reshape(i, tuple(input.shape) + (1,))
+    return T.load(weight, [i, T.iota(weight.shape[1], input.ndim, input.ndim + 1)])
+
+
+@_embedding.gradient("weight")
+def _(grad, weight, input, padding_idx):
+    i = T.reshape(T.cast(input, "i64"), tuple(input.shape) + (1,))
+    kept = T.where(T.prim("eq", i, T.size(padding_idx, "i64")), 0, grad)
+    zeros = T.expand(T.const(0, grad.dtype), weight.shape)
+    return T.scatter(zeros, [i, T.iota(weight.shape[1], input.ndim, input.ndim + 1)], kept, "add")
+
+
+# ----------------------------------------------------------- gradients of views, which the tape calls by name
+def _zeros(size, dtype):
+    return T.expand(T.const(0, dtype), tuple(size))
+
+
+@op("view_backward_expand(Tensor grad, SymInt[] size) -> Tensor", rule=None, layout="contiguous", on="-")
+def view_backward_expand(grad, size):
+    """The gradient of expand: sums over the dimensions that were spread."""
+    lead = grad.ndim - len(size)
+    dims = tuple(range(lead)) + tuple(lead + k for k, s in enumerate(size) if s == 1 and not grad.shape[lead + k] == 1)
+    return T.reshape(T.reduce("sum", grad, dims), tuple(size)) if dims else grad
+
+
+@op("slice_backward(Tensor grad, SymInt[] size, int dim, SymInt start, SymInt step) -> Tensor", rule=None, layout="contiguous", on="-")
+def slice_backward(grad, size, dim, start, step):
+    """Zeros with the gradient in the place of the slice."""
+    at = _grid(grad.shape)
+    at[dim] = T.size(start, "i64") + at[dim] * T.size(step, "i64")
+    return T.scatter(_zeros(size, grad.dtype), at, grad, "set")
+
+
+@op("select_backward(Tensor grad, SymInt[] size, int dim, SymInt index) -> Tensor", rule=None, layout="contiguous", on="-")
+def select_backward(grad, size, dim, index):
+    """Zeros with the gradient in the place of the selected entry."""
+    row = T.reshape(grad, grad.shape[:dim] + (1,) + grad.shape[dim:])
+    hit = T.prim("eq", T.iota(size[dim], dim, len(size)), T.size(index, "i64"))
+    return T.where(hit, row, 0)
+
+
+@op("diagonal_backward(Tensor grad, SymInt[] size, SymInt offset, int dim1, int dim2) -> Tensor", rule=None, layout="contiguous", on="-")
+def diagonal_backward(grad, size, offset, dim1, dim2):
+    """Zeros with the gradient on the diagonal."""
+    rank, n = len(size), grad.ndim
+    at, k = [None] * rank, 0
+    for d in range(rank):
+        if d not in (dim1, dim2):
+            at[d] = T.iota(size[d], k, n)
+            k += 1
+    i = T.iota(grad.shape[-1], n - 1, n)
+    if offset >= 0:
+        at[dim1], at[dim2] = i, i + T.size(offset, "i64")
+    else:
+        at[dim1], at[dim2] = i - T.size(offset, "i64"), i
+    return T.scatter(_zeros(size, grad.dtype), at, grad, "set")
+
+
+@op("unfold_backward(Tensor grad, SymInt[] size, int dim, SymInt window, SymInt step) -> Tensor", rule=None, layout="contiguous", on="-")
+def unfold_backward(grad, size, dim, window, step):
+    """Overlapping windows added back where they came from."""
+    n = grad.ndim
+    at = [T.iota(size[d], d, n) for d in range(len(size))]
+    at[dim] = T.iota(grad.shape[dim], dim, n) * T.size(step, "i64") + T.iota(window, n - 1, n)
+    return T.scatter(_zeros(size, grad.dtype), at, grad, "add")
+
+
+@op("as_strided_backward(Tensor grad, SymInt[] base_size, SymInt[] base_stride, SymInt base_offset, SymInt[] size, SymInt[] stride, SymInt offset) -> Tensor",
+    rule=None, layout="contiguous", on="-")
+def as_strided_backward(grad, base_size, base_stride, base_offset, size, stride, offset):
+    """The gradient added up in a stretch of memory that covers both views, then read in the base's way.
+
+    Memory that the base itself reaches several times is divided by how often, as torch does.
+    """
+    low = base_offset if base_offset < offset else offset
+    extent = 1
+    for sizes, strides, start in ((base_size, base_stride, base_offset), (size, stride, offset)):
+        reach = start - low + 1
+        for s, t in zip(sizes, strides):
+            reach = reach + (s - 1) * t
+        extent = reach if reach > extent else extent
+    memory = T.scatter(_zeros((extent,), grad.dtype), [_address(size, stride, offset - low)], grad, "add")
+    where_base = _address(base_size, base_stride, base_offset - low)
+    ones = T.expand(T.const(1, grad.dtype), tuple(base_size))
+    counts = T.scatter(_zeros((extent,), grad.dtype), [where_base], ones, "add")
+    return T.expand(T.load(memory / T.prim("maximum", counts, T.const(1, grad.dtype)), [where_base]), tuple(base_size))
+
+
+def _address(size, stride, offset):
+    out = T.size(offset, "i64")
+    for d, (n, s) in enumerate(zip(size, stride)):
+        out = out + T.iota(n, d, len(size)) * T.size(s, "i64")
+    return out

@@ -1,0 +1,240 @@
+"""Loss functions. `reduction` is 'none', 'mean' or 'sum'; the old `size_average` and `reduce` flags still work."""
+from __future__ import annotations
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import losses
+from .activation import log_softmax_rows
+from .common import broadcast_shapes, hint, numel_of, shape_text
+
+_LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
+
+
+def _mode(reduction, size_average=None, reduce=None):
+    if size_average is not None or reduce is not None:
+        averaged = True if size_average is None else size_average
+        return "none" if reduce is False else "mean" if averaged else "sum"
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def _reduce(x, mode, weight_total=None):
+    if mode == "none":
+        return x
+    total = T.reshape(T.reduce("sum", x, tuple(range(x.ndim))), ())
+    if mode == "sum":
+        return total
+    return total / (T.size(numel_of(x.shape), x.dtype) if weight_total is None else weight_total)
+
+
+def _same_shape(input, target, name):
+    broadcast_shapes(input.shape, target.shape)
+
+
+def _difference_loss(name, formula, node, doc, extra=""):
+    def body(input, target, *rest):
+        *given, size_average, reduce, reduction = rest if not extra else (*rest[3:], *rest[:3])
+        _same_shape(input, target, name)
+        return _reduce(formula(input - target, *given), _mode(reduction, size_average, reduce))
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor input, Tensor target, {_LEGACY}{extra}) -> Tensor", rule="same", on="F", layout="pointwise", node=node, samples=losses("pair"))(body)
+
+
+mse_loss = _difference_loss("mse_loss", lambda d: d * d, "MseLossBackward0", "The squared difference.")
+l1_loss = _difference_loss("l1_loss", lambda d: T.prim("abs", d), "MeanBackward0", "The absolute difference.")
+
+
+@op(f"smooth_l1_loss(Tensor input, Tensor target, {_LEGACY}, float beta=1.0) -> Tensor", rule="same", on="F", layout="pointwise", node="SmoothL1LossBackward0",
+    samples=losses("pair"))
+def smooth_l1_loss(input, target, size_average, reduce, reduction, beta):
+    """Squared below `beta`, straight above."""
+    d = T.prim("abs", input - target)
+    beta = T.cast(beta, d.dtype)
+    safe = T.where(T.prim("eq", beta, T.const(0, d.dtype)), 1, beta)
+    loss = T.where(d < beta, 0.5 * d * d / safe, d - 0.5 * beta)
+    return _reduce(loss, _mode(reduction, size_average, reduce))
+
+
+@op("huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor", rule="same", on="F", layout="pointwise", node="HuberLossBackward0",
+    samples=losses("pair"))
+def huber_loss(input, target, reduction, delta):
+    """Squared below `delta`, straight above, continuous in slope."""
+    d = T.prim("abs", input - target)
+    delta = T.cast(delta, d.dtype)
+    return _reduce(T.where(T.prim("le", d, delta), 0.5 * d * d, delta * (d - 0.5 * delta)), _mode(reduction))
+
+
+@op("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', "
+    "Tensor? pos_weight=None) -> Tensor", rule="float_match", on="F", layout="pointwise", node="BinaryCrossEntropyWithLogitsBackward0", samples=losses("pair"))
+def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight):
+    """Cross entropy of probabilities given as logits, without overflow."""
+    if target.ndim != input.ndim or not _equal(target.shape, input.shape):
+        raise ValueError(f"Target size (torch.Size({shape_text(target.shape)})) must be the same as input size (torch.Size({shape_text(input.shape)}))")
+    low = T.prim("minimum", -input, T.const(0, input.dtype)) * 0
+    softplus_negative = T.prim("maximum", -input, T.const(0, input.dtype)) + T.prim("log1p", T.prim("exp", -T.prim("abs", input))) + low
+    scale = 1.0 if pos_weight is None else (pos_weight - 1.0) * target + 1.0
+    loss = (1.0 - target) * input + softplus_negative * scale
+    if weight is not None:
+        loss = loss * weight
+    return _reduce(loss, _mode(reduction, size_average, reduce))
+
+
+@binary_cross_entropy_with_logits.gradient("input")
+def _(grad, input, target, weight, size_average, reduce, reduction, pos_weight):
+    s = T.prim("sigmoid", input)
+    if pos_weight is None:
+        g = s - target
+    else:
+        g = (1.0 - target) - ((pos_weight - 1.0) * target + 1.0) * (1.0 - s)
+    return _weighted(g, grad, input, weight, _mode(reduction, size_average, reduce))
+
+
+@binary_cross_entropy_with_logits.gradient("target")
+def _(grad, input, weight, size_average, reduce, reduction, pos_weight):
+    if pos_weight is None:
+        g = -input
+    else:
+        spread = T.prim("log1p", T.prim("exp", -T.prim("abs", input))) + T.prim("maximum", -input, T.const(0, input.dtype))
+        g = (pos_weight - 1.0) * spread - input
+    return _weighted(g, grad, input, weight, _mode(reduction, size_average, reduce))
+
+
+def _weighted(g, grad, input, weight, mode):
+    if weight is not None:
+        g = g * weight
+    if mode == "mean":
+        grad = grad / T.size(numel_of(input.shape), input.dtype)
+    return g * grad
+
+
+@op("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor",
+    rule="float_match", on="F", layout="pointwise", node="BinaryCrossEntropyBackward0", samples=losses("probability"))
+def binary_cross_entropy(input, target, weight, size_average, reduce, reduction):
+    """Cross entropy of probabilities; logarithms are not below -100."""
+    if target.ndim != input.ndim or not _equal(target.shape, input.shape):
+        raise ValueError(f"Using a target size (torch.Size({shape_text(target.shape)})) that is different to the input size (torch.Size({shape_text(input.shape)})) "
+                         "is deprecated. Please ensure they have the same size.")
+    floor = T.const(-100.0, input.dtype)
+    loss = (target - 1.0) * T.prim("maximum", T.prim("log1p", -input), floor) - target * T.prim("maximum", T.prim("log", input), floor)
+    if weight is not None:
+        loss = loss * weight
+    return _reduce(loss, _mode(reduction, size_average, reduce))
+
+
+@binary_cross_entropy.gradient("input")
+def _(grad, input, target, weight, size_average, reduce, reduction):
+    slope = (input - target) / T.prim("maximum", (1.0 - input) * input, T.const(1e-12, input.dtype))
+    return _weighted(slope, grad, input, weight, _mode(reduction, size_average, reduce))
+
+
+@binary_cross_entropy.gradient("target")
+def _(grad, input, weight, size_average, reduce, reduction):
+    floor = T.const(-100.0, input.dtype)
+    slope = T.prim("maximum", T.prim("log1p", -input), floor) - T.prim("maximum", T.prim("log", input), floor)
+    return _weighted(slope, grad, input, weight, _mode(reduction, size_average, reduce))
+
+
+def _equal(a, b):
+    for x, y in zip(a, b):
+        if not x == y:
+            return False
+    return True
+
+
+@op("kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False) -> Tensor", rule="same", on="F",
+    layout="pointwise", node="KlDivBackward0", samples=losses("pair"))
+def kl_div(input, target, size_average, reduce, reduction, log_target):
+    """`target * (log(target) - input)`: input holds logarithms; 'batchmean' divides by the first dimension."""
+    if log_target:
+        loss = T.prim("exp", target) * (target - input)
+    else:
+        zero = T.prim("eq", target, T.const(0, target.dtype))
+        loss = T.where(zero, 0, target * T.prim("log", T.where(zero, 1, target))) - target * input
+    if reduction == "batchmean":
+        return _reduce(loss, "sum") / T.size(input.shape[0], input.dtype)
+    return _reduce(loss, _mode(reduction, size_average, reduce))
+
+
+# ------------------------------------------------------------------------------------------- classification
+def _class_shapes(input, target, name):
+    if input.ndim == 1:
+        if target.ndim != 0:
+            raise RuntimeError(f"size mismatch (got input: {shape_text(input.shape)}, target: {shape_text(target.shape)})")
+        return
+    want = (input.shape[0],) + tuple(input.shape[2:])
+    if target.ndim != len(want):
+        raise ValueError(f"Expected target size {shape_text(want)}, got torch.Size({shape_text(target.shape)})" if input.ndim > 2 else
+                         f"Expected input batch_size ({hint(input.shape[0])}) to match target batch_size ({hint(target.shape[0]) if target.ndim else 0}).")
+    if not target.shape[0] == want[0]:
+        raise ValueError(f"Expected input batch_size ({hint(input.shape[0])}) to match target batch_size ({hint(target.shape[0])}).")
+    if not _equal(target.shape, want):
+        raise RuntimeError(f"Expected target size {shape_text(want)}, got {shape_text(target.shape)}")
+
+
+def _nll(logp, target, weight, ignore_index, mode, smoothing=0.0):
+    """Minus the log probability of the target class, for classes along dimension 1 (0 for a single sample)."""
+    if target.dtype not in ("i64", "i32", "u8"):
+        raise RuntimeError(f'"nll_loss_out_frame" not implemented for \'{T.dtype_word(target.dtype)}\': expected scalar type Long but found {T.dtype_word(target.dtype)}')
+    c = 1 if logp.ndim > 1 else 0
+    classes = logp.shape[c]
+    if weight is not None and not (weight.ndim == 1 and weight.shape[0] == classes):
+        raise RuntimeError(f"weight tensor should be defined either for all {hint(classes)} classes or no classes but got weight tensor of shape: {shape_text(weight.shape)}")
+    t = T.reshape(T.cast(target, "i64"), tuple(target.shape[:c]) + (1,) + tuple(target.shape[c:]))
+    valid = T.prim("ne", t, T.size(ignore_index, "i64"))
+    t = T.check(T.where(valid, t, 0), 0, classes, ("IndexError", "Target {value} is out of bounds."))
+    picked = T.gather_dim(logp, c, t)
+    zero = T.const(0, logp.dtype)
+    if weight is None:
+        w = T.where(valid, T.const(1, logp.dtype), zero)
+    else:
+        w = T.where(valid, T.load(weight, [t]), zero)
+    loss = -(T.where(valid, picked, zero) * w) if weight is not None else T.where(valid, -picked, zero)
+    if smoothing:
+        spread = logp if weight is None else logp * T.reshape(weight, tuple(classes if d == c else 1 for d in range(logp.ndim)))
+        smooth = T.where(valid, -T.reduce("sum", spread, (c,)), zero)
+        loss = (1.0 - smoothing) * loss + (smoothing / T.size(classes, logp.dtype)) * smooth
+    loss = T.reshape(loss, target.shape)
+    if mode != "mean":
+        return _reduce(loss, mode)
+    dims = tuple(range(w.ndim))
+    return _reduce(loss, "mean", T.reshape(T.reduce("sum", w, dims), ()))
+
+
+@op("nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor",
+    rule="first_float", on="F", layout="contiguous", node="NllLossBackward0", samples=losses("classes"))
+def nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction):
+    """Minus the log probability of the target class."""
+    _class_shapes(input, target, "nll_loss")
+    return _nll(input, target, weight, ignore_index, _mode(reduction, size_average, reduce))
+
+
+@op("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean', "
+    "float! label_smoothing=0.0) -> Tensor", rule="first_float", on="F", layout="contiguous", node="NllLossBackward0", samples=losses("classes"))
+def cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
+    """log_softmax and nll_loss in one kernel. The target is class indices, or probabilities of the input's shape."""
+    mode = _mode(reduction, size_average, reduce)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    c = 1 if input.ndim > 1 else 0
+    if target.ndim == input.ndim and T.is_float(target.dtype):
+        if not _equal(target.shape, input.shape):
+            raise RuntimeError(f"Expected floating point type for target with class probabilities of the input's shape {shape_text(input.shape)}, got {shape_text(target.shape)}")
+        return _soft_targets(input, target, weight, mode, label_smoothing, c)
+    _class_shapes(input, target, "cross_entropy")
+    return _nll(log_softmax_rows(input, c), target, weight, ignore_index, mode, label_smoothing)
+
+
+def _soft_targets(input, target, weight, mode, smoothing, c):
+    logp = log_softmax_rows(input, c)
+    if smoothing:
+        target = target * (1.0 - smoothing) + smoothing / T.size(input.shape[c], input.dtype)
+    loss = -(logp * target)
+    if weight is not None:
+        loss = loss * T.reshape(weight, tuple(input.shape[c] if d == c else 1 for d in range(input.ndim)))
+    loss = T.reduce("sum", loss, (c,))
+    loss = T.reshape(loss, tuple(s for d, s in enumerate(input.shape) if d != c))
+    if mode == "mean":
+        count = numel_of(input.shape[:c] + input.shape[c + 1:])
+        return _reduce(loss, "sum") / T.size(count, input.dtype)
+    return _reduce(loss, mode)

@@ -1,0 +1,163 @@
+"""Products of matrices and vectors: all of them are one template with different views of its operands."""
+from __future__ import annotations
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import matrices
+from .common import broadcast_shapes, hint, numel_of, shape_text
+
+
+def _multiply_2d(a, b, name="mat1 and mat2"):
+    if not a.shape[1] == b.shape[0]:
+        raise RuntimeError(f"{name} shapes cannot be multiplied ({hint(a.shape[0])}x{hint(a.shape[1])} and {hint(b.shape[0])}x{hint(b.shape[1])})")
+    return T.matmul(a, b)
+
+
+@op("mm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="MmBackward0", samples=matrices("mm"))
+def mm(self, mat2):
+    """The product of two matrices."""
+    if self.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(f"{'self' if self.ndim != 2 else 'mat2'} must be a matrix")
+    return _multiply_2d(self, mat2)
+
+
+@op("bmm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="BmmBackward0", samples=matrices("bmm"))
+def bmm(self, mat2):
+    """Products of matrices, one per entry of a batch."""
+    if self.ndim != 3 or mat2.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor" if self.ndim != 3 else "batch2 must be a 3D tensor")
+    if not self.shape[0] == mat2.shape[0] or not self.shape[2] == mat2.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{hint(self.shape[0])}, {hint(self.shape[2])}] "
+                           f"but got: [{hint(mat2.shape[0])}, {hint(mat2.shape[1])}].")
+    return T.matmul(self, mat2)
+
+
+@op("mv(Tensor self, Tensor vec) -> Tensor", rule="match", layout="contiguous", node="MvBackward0", samples=matrices("mv"))
+def mv(self, vec):
+    """A matrix times a vector."""
+    if self.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {self.ndim}, {vec.ndim}")
+    if not self.shape[1] == vec.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({hint(self.shape[0])}), mat ({hint(self.shape[0])}x{hint(self.shape[1])}), vec ({hint(vec.shape[0])})")
+    return T.reshape(T.matmul(self, T.reshape(vec, (vec.shape[0], 1))), (self.shape[0],))
+
+
+@op("dot(Tensor self, Tensor tensor) -> Tensor", rule="match", layout="contiguous", node="DotBackward0", samples=matrices("dot"))
+def dot(self, tensor):
+    """The sum of products of two vectors."""
+    if self.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
+    return _dot(self, tensor)
+
+
+def _dot(a, b):
+    if not a.shape[0] == b.shape[0]:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{hint(a.shape[0])}] and src [{hint(b.shape[0])}] to have the same number of elements, "
+                           f"but got {hint(a.shape[0])} and {hint(b.shape[0])} elements respectively")
+    return T.reshape(T.matmul(T.reshape(a, (1, a.shape[0])), T.reshape(b, (b.shape[0], 1))), ())
+
+
+@op("outer(Tensor self, Tensor vec2) -> Tensor", rule="same", layout="contiguous", node="MulBackward0", aliases=("ger",), samples=matrices("dot"))
+def outer(self, vec2):
+    """Every product of an element of one vector with one of the other."""
+    if self.ndim != 1 or vec2.ndim != 1:
+        raise RuntimeError(f"outer: Expected 1-D argument {'self' if self.ndim != 1 else 'vec2'}, but got {self.ndim if self.ndim != 1 else vec2.ndim}-D")
+    return T.reshape(self, (self.shape[0], 1)) * T.reshape(vec2, (1, vec2.shape[0]))
+
+
+@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0", samples=matrices("matmul"))
+def matmul(self, other):
+    """The matrix product by the rules of `@`: vectors are rows on the left and columns on the right, leading dimensions broadcast."""
+    if self.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {self.ndim}D and {other.ndim}D")
+    if self.ndim == 1 and other.ndim == 1:
+        return _dot(self, other)
+    a = T.reshape(self, (1, self.shape[0])) if self.ndim == 1 else self
+    b = T.reshape(other, (other.shape[0], 1)) if other.ndim == 1 else other
+    out = _batched(a, b)
+    if self.ndim == 1:
+        return T.reshape(out, out.shape[:-2] + out.shape[-1:])
+    return T.reshape(out, out.shape[:-1]) if other.ndim == 1 else out
+
+
+def _batched(a, b):
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    if a.ndim == 2 and b.ndim == 2:
+        return _multiply_2d(a, b)
+    if b.ndim == 2:                                  # the batch is only more rows
+        rows = numel_of(a.shape[:-1])
+        return T.reshape(_multiply_2d(T.reshape(a, (rows, k)), b), a.shape[:-1] + (n,))
+    if not k == b.shape[-2]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{hint(numel_of(b.shape[:-2]))}, {hint(k)}] "
+                           f"but got: [{hint(numel_of(b.shape[:-2]))}, {hint(b.shape[-2])}].")
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    count = numel_of(batch)
+    a3 = T.reshape(T.expand(a, batch + (m, k)), (count, m, k))
+    b3 = T.reshape(T.expand(b, batch + (k, n)), (count, k, n))
+    return T.reshape(T.matmul(a3, b3), batch + (m, n))
+
+
+@op("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
+    node="AddmmBackward0", samples=matrices("addmm"))
+def addmm(self, mat1, mat2, beta, alpha):
+    """`beta * self + alpha * (mat1 @ mat2)`; with beta 0, self is not looked at."""
+    return _add_product(self, _multiply_2d(mat1, mat2), beta, alpha)
+
+
+@op("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
+    node="AddmvBackward0", samples=matrices("addmv"))
+def addmv(self, mat, vec, beta, alpha):
+    """`beta * self + alpha * (mat @ vec)`."""
+    product = T.reshape(_multiply_2d(mat, T.reshape(vec, (vec.shape[0], 1))), (mat.shape[0],))
+    return _add_product(self, product, beta, alpha)
+
+
+@op("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
+    node="BaddbmmBackward0", samples=matrices("baddbmm"))
+def baddbmm(self, batch1, batch2, beta, alpha):
+    """`beta * self + alpha * bmm(batch1, batch2)`."""
+    return _add_product(self, bmm(batch1, batch2), beta, alpha)
+
+
+def _add_product(self, product, beta, alpha):
+    shape = broadcast_shapes(self.shape, product.shape)
+    if len(shape) != product.ndim or not _same(shape, product.shape):
+        raise RuntimeError(f"The expanded size of the tensor must match the existing size: self {shape_text(self.shape)} does not broadcast to {shape_text(product.shape)}")
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    return product + (self if beta == 1 else self * beta)
+
+
+def _same(a, b):
+    for x, y in zip(a, b):
+        if not x == y:
+            return False
+    return True
+
+
+@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F", node="AddmmBackward0",
+    samples=matrices("linear"))
+def linear(input, weight, bias):
+    """`input @ weight.T + bias`: one kernel, the bias is added as the product is written."""
+    if weight.ndim == 1:
+        out = matmul(input, weight)
+        return out if bias is None else out + bias
+    if weight.ndim != 2:
+        raise RuntimeError(f"linear(): weight must be a matrix, but its shape is {shape_text(weight.shape)}")
+    if input.ndim == 0:
+        raise RuntimeError("both arguments to linear need to be at least 1D, but they are 0D and 2D")
+    rows, k = numel_of(input.shape[:-1]), input.shape[-1]
+    n = weight.shape[0]
+    if not k == weight.shape[1]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({hint(rows)}x{hint(k)} and {hint(weight.shape[1])}x{hint(n)})\n"
+                           f"  in linear(input: {shape_text(input.shape)}, weight: {shape_text(weight.shape)})\n"
+                           f"  input's last dimension is {hint(k)}, weight's is {hint(weight.shape[1])}")
+    out = T.matmul(T.reshape(input, (rows, k)), T.permute(weight, (1, 0)))
+    if bias is not None:
+        if bias.ndim > 1 or not (bias.ndim == 0 or bias.shape[0] == n or bias.shape[0] == 1):
+            raise RuntimeError(f"The expanded size of the tensor ({hint(n)}) must match the existing size ({hint(bias.shape[0])}) at non-singleton dimension 1.  "
+                               f"Target sizes: [{hint(rows)}, {hint(n)}].  Tensor sizes: {shape_text(bias.shape)}")
+        out = out + bias
+    return T.reshape(out, input.shape[:-1] + (n,))

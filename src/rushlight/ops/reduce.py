@@ -1,0 +1,354 @@
+"""Sums, extremes, statistics and scans. Reduced dimensions are dropped unless keepdim."""
+from __future__ import annotations
+
+import math
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import reduction
+from .common import drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
+from .elementwise import truth
+
+
+def _accumulating(x, dtype):
+    """dtype= casts before reducing; otherwise bool and integers add up in int64."""
+    if dtype is not None:
+        return T.cast(x, dtype)
+    return x if T.is_float(x.dtype) or T.is_complex(x.dtype) else T.cast(x, "i64")
+
+
+@op("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", node="SumBackward0",
+    layout="contiguous", samples=reduction())
+def sum(x, dim, keepdim, dtype):
+    """The sum over `dim` (all dimensions if none is given).
+
+    >>> rushlight.tensor([[1, 2], [3, 4]]).sum(0)
+    tensor([4, 6])
+    """
+    dims = wrap_dims(dim, x.ndim)
+    return drop_dims(T.reduce("sum", x, dims), dims, keepdim)
+
+
+@op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous", samples=reduction())
+def nansum(x, dim, keepdim, dtype):
+    """The sum of what is not NaN."""
+    dims = wrap_dims(dim, x.ndim)
+    return drop_dims(T.reduce("sum", T.where(T.prim("ne", x, x), 0, x), dims), dims, keepdim)
+
+
+@op("mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", node="MeanBackward1",
+    layout="contiguous", samples=reduction())
+def mean(x, dim, keepdim, dtype):
+    """The arithmetic mean over `dim`."""
+    dims = wrap_dims(dim, x.ndim)
+    count = numel_of(x.shape[d] for d in dims)
+    return drop_dims(T.reduce("sum", x, dims) / T.size(count, T.real_dtype(x.dtype)), dims, keepdim)
+
+
+@op(["prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", "prod(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"],
+    rule="acc", node="ProdBackward0", layout="contiguous", samples=reduction())
+def prod(self, dim=None, keepdim=False, dtype=None):
+    """The product over `dim`."""
+    dims = wrap_dims(dim, self.ndim)
+    return drop_dims(T.reduce("prod", self, dims), dims, keepdim)
+
+
+@prod.gradient("self")
+def _(grad, self, dim=None, keepdim=False):
+    # Products of all the others, as a prefix times a suffix: no division, so zeros need no care and double backward is safe.
+    dims = wrap_dims(dim, self.ndim)
+    if not dims:
+        return grad
+    flat = self if len(dims) == 1 else T.reshape(self, (numel_of(self.shape),))
+    d = dims[0] if len(dims) == 1 else 0
+    before, after = _exclusive(flat, d, False), _exclusive(flat, d, True)
+    kept = tuple(1 if i in dims else s for i, s in enumerate(self.shape))
+    others = T.reshape(before * after, self.shape)
+    return T.reshape(grad, kept) * others
+
+
+def _exclusive(x, dim, reverse):
+    """The product of the elements before (after) each one."""
+    n = x.shape[dim]
+    ones = T.expand(T.const(1, x.dtype), tuple(1 if i == dim else s for i, s in enumerate(x.shape)))
+    part = T.slice(x, dim, 1, n, 1) if reverse else T.slice(x, dim, 0, n - 1, 1)
+    shifted = T.cat([part, ones], dim) if reverse else T.cat([ones, part], dim)
+    return cumprod_any(shifted, dim, reverse)
+
+
+def cumprod_any(x, dim, reverse):
+    return T.flip(cumprod(T.flip(x, (dim,)), dim), (dim,)) if reverse else cumprod(x, dim)
+
+
+def _need_elements(x, dims, name):
+    for d in dims:
+        if x.ndim and x.shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _extreme(name, doc):
+    def body(x, dim, keepdim):
+        dims = wrap_dims(dim, x.ndim)
+        if T.is_complex(x.dtype):
+            raise RuntimeError(f'"{name}" not implemented for \'{T.dtype_word(x.dtype)}\'')
+        if not dim and x.ndim and numel_of(x.shape) == 0:
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+        _need_elements(x, dims, name)
+        return drop_dims(T.reduce(name, x, dims), dims, keepdim)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", rule="keep", node=f"{name.capitalize()}Backward0",
+              layout="contiguous", samples=reduction())(body)
+
+
+amax = _extreme("amax", "The largest element over `dim`; ties share the gradient evenly.")
+amin = _extreme("amin", "The smallest element over `dim`; ties share the gradient evenly.")
+
+
+def _max_min(name, extreme, arg, pair):
+    def body(self, dim=None, keepdim=False, other=None):
+        if other is not None:
+            dtype = T.promote(self, other)
+            return T.prim(pair, T.cast(self, dtype), T.cast(other, dtype))
+        if T.is_complex(self.dtype):
+            raise RuntimeError(f'"{name}" not implemented for \'{T.dtype_word(self.dtype)}\'')
+        if dim is None:
+            if numel_of(self.shape) == 0:
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            dims = tuple(range(self.ndim))
+            return drop_dims(T.reduce(extreme, self, dims), dims, False)
+        d = wrap_dim(dim, self.ndim)
+        _need_elements(self, (d,), name)
+        if self.ndim == 0:
+            return self, T.const(0, "i64")
+        where_ = T.argreduce(arg, self, (d,))
+        value = T.gather_dim(self, d, where_)
+        return drop_dims(value, (d,), keepdim), drop_dims(where_, (d,), keepdim)
+    body.__name__ = name
+    body.__doc__ = f"The {name}imum: of all elements, along `dim` (with indices), or of two tensors."
+    return op([f"{name}(Tensor self) -> Tensor",
+               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+               f"{name}(Tensor self, Tensor other) -> Tensor"], rule=None, layout="contiguous", node=f"{name.capitalize()}Backward0", samples=reduction(dim_required=True))(body)
+
+
+max = _max_min("max", "amax", "argmax", "maximum")
+min = _max_min("min", "amin", "argmin", "minimum")
+
+
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", samples=reduction())
+def aminmax(x, dim, keepdim):
+    """The smallest and the largest element."""
+    dims = wrap_dims(dim, x.ndim)
+    return drop_dims(T.reduce("amin", x, dims), dims, keepdim), drop_dims(T.reduce("amax", x, dims), dims, keepdim)
+
+
+def _arg(name, doc):
+    def body(x, dim, keepdim):
+        if x.dtype == "b1":
+            raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+        if dim is None:
+            if numel_of(x.shape) == 0:
+                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+            dims = tuple(range(x.ndim))
+        else:
+            dims = (wrap_dim(dim, x.ndim),) if x.ndim else ()
+            _need_elements(x, dims, name)
+        if not dims:
+            return T.expand(T.const(0, "i64"), x.shape)
+        return drop_dims(T.argreduce(name, x, dims), dims, keepdim)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", rule="index", differentiable=False, layout="contiguous",
+              samples=reduction())(body)
+
+
+argmax = _arg("argmax", "The index of the largest element, the first of equals; NaN counts as largest.")
+argmin = _arg("argmin", "The index of the smallest element, the first of equals; NaN counts as smallest.")
+
+
+def _all_any(name, kind, doc):
+    def body(x, dim, keepdim):
+        dims = wrap_dims(dim, x.ndim)
+        out = drop_dims(T.reduce(kind, truth(x), dims), dims, keepdim)
+        return T.cast(out, "u8") if x.dtype == "u8" else out
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", rule=None, differentiable=False, layout="contiguous",
+              samples=reduction())(body)
+
+
+all = _all_any("all", "all", "Whether every element is true; True for none.")
+any = _all_any("any", "any", "Whether some element is true; False for none.")
+
+
+@op("count_nonzero(Tensor self, int[1]? dim=None) -> Tensor", rule=None, differentiable=False, layout="contiguous", samples=reduction(keepdim=False))
+def count_nonzero(x, dim):
+    """How many elements are not zero."""
+    dims = wrap_dims(dim, x.ndim)
+    return drop_dims(T.reduce("sum", T.cast(truth(x), "i64"), dims), dims, False)
+
+
+# -------------------------------------------------------------------------------------------------------- statistics
+def _variance(x, dims, correction):
+    count = T.size(numel_of(x.shape[d] for d in dims), x.dtype)
+    centre = T.reduce("sum", x, dims) / count
+    off = x - centre
+    total = T.reduce("sum", off * off, dims)
+    free = count - T.cast(correction, x.dtype)
+    zero = T.const(0.0, x.dtype)
+    return total / T.where(T.prim("lt", free, zero), zero, free), centre
+
+
+_VAR = ["{0}(Tensor self, bool unbiased) -> {1}", "{0}(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> {1}",
+        "{0}(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> {1}"]
+
+
+def _statistic(name, returns, finish, doc):
+    def body(self, dim=None, unbiased=True, keepdim=False, correction=None):
+        dims = wrap_dims(dim, self.ndim)
+        if correction is None:
+            correction = T.const(1 if unbiased else 0, self.dtype)
+        variance, centre = _variance(self, dims, correction)
+        return finish(drop_dims(variance, dims, keepdim), drop_dims(centre, dims, keepdim))
+    body.__name__, body.__doc__ = name, doc
+    return op([s.format(name, returns) for s in _VAR], rule="float!", layout="contiguous", node=f"{name.title().replace('_', '')}Backward0",
+              samples=reduction())(body)
+
+
+@op("_safe_sqrt(Tensor self) -> Tensor", rule="float!", on="-")
+def _safe_sqrt(x):
+    """sqrt whose gradient is 0 at 0, as torch's std and norm have it."""
+    return T.prim("sqrt", x)
+
+
+@_safe_sqrt.gradient("self")
+def _(grad, result):
+    flat = T.prim("eq", result, T.const(0, result.dtype))
+    return T.where(flat, 0, grad / (2 * T.where(flat, 1, result)))
+
+
+var = _statistic("var", "Tensor", lambda v, m: v, "The variance; `correction` 1 unless told otherwise.")
+std = _statistic("std", "Tensor", lambda v, m: _safe_sqrt(v), "The standard deviation; `correction` 1 unless told otherwise.")
+var_mean = _statistic("var_mean", "(Tensor, Tensor)", lambda v, m: (v, m), "Variance and mean in one pass over memory.")
+std_mean = _statistic("std_mean", "(Tensor, Tensor)", lambda v, m: (_safe_sqrt(v), m), "Standard deviation and mean.")
+
+
+@op("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", rule="float", node="LogsumexpBackward0", layout="contiguous",
+    on="torch Tensor special", samples=reduction(dim_required=True))
+def logsumexp(x, dim, keepdim):
+    """`log(sum(exp(self)))` without overflow."""
+    dims = wrap_dims(dim, x.ndim)
+    top = T.stop(T.reduce("amax", x, dims)) if not _empty(x, dims) else T.const(0, x.dtype)
+    top = T.where(T.prim("eq", T.prim("abs", top), T.const(math.inf, x.dtype)), 0, top)
+    return drop_dims(T.prim("log", T.reduce("sum", T.prim("exp", x - top), dims)) + top, dims, keepdim)
+
+
+@logsumexp.gradient("self")
+def _(grad, self, result, dim, keepdim):
+    dims = wrap_dims(dim, self.ndim)
+    kept = tuple(1 if i in dims else s for i, s in enumerate(self.shape))
+    return T.reshape(grad, kept) * T.prim("exp", self - T.reshape(result, kept))
+
+
+def _empty(x, dims):
+    for d in dims:
+        if x.shape[d] == 0:
+            return True
+    return False
+
+
+def _power_norm(x, p, dims):
+    size = T.prim("abs", x)
+    if p == 2:
+        return _safe_sqrt(T.reduce("sum", size * size, dims))
+    if p == 1:
+        return T.reduce("sum", size, dims)
+    if p == 0:
+        return T.reduce("sum", T.cast(truth(size), size.dtype), dims)
+    if p == math.inf:
+        return T.reduce("amax", size, dims)
+    if p == -math.inf:
+        return T.reduce("amin", size, dims)
+    return _general_norm(size, dims, p)
+
+
+@op("_general_norm(Tensor self, int[] dims, float! p) -> Tensor", rule="float!", on="-")
+def _general_norm(x, dims, p):
+    """`sum(x ** p) ** (1 / p)` for x >= 0, dimensions kept."""
+    return T.prim("pow", T.reduce("sum", T.prim("pow", x, T.const(p, x.dtype)), tuple(dims)), T.const(1 / p, x.dtype))
+
+
+@_general_norm.gradient("self")
+def _(grad, self, result, p):
+    # x**(p-1) / norm**(p-1); at the zero vector, and at zeros for p < 1, torch gives 0.
+    flat = T.prim("eq", result, T.const(0, result.dtype)) | T.prim("eq", self, T.const(0, self.dtype))
+    ratio = T.where(flat, 1, self) / T.where(T.prim("eq", result, T.const(0, result.dtype)), 1, result)
+    return T.where(flat, 0, grad * T.prim("pow", ratio, T.const(p - 1, self.dtype)))
+
+
+@op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="norm", on="linalg",
+    layout="contiguous", node="LinalgVectorNormBackward0", samples=reduction())
+def linalg_vector_norm(x, ord, dim, keepdim, dtype):
+    """The `ord`-norm of vectors: (sum of abs(x)**ord) ** (1/ord)."""
+    dims = wrap_dims(dim, x.ndim)
+    if ord < 0 or ord == math.inf:
+        if numel_of(x.shape[d] for d in dims) == 0:
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
+    return drop_dims(_power_norm(x, ord, dims), dims, keepdim)
+
+
+@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", rule="norm", layout="contiguous",
+    node="LinalgVectorNormBackward0", samples=reduction())
+def norm(x, p, dim, keepdim, dtype):
+    """The p-norm; 'fro' and None are the 2-norm."""
+    if p == "nuc":
+        raise NotImplementedError("norm(p='nuc') needs linalg.svd, which is not there yet")
+    dims = wrap_dims(dim, x.ndim)
+    return drop_dims(_power_norm(x, 2 if p in ("fro", None) else float(p), dims), dims, keepdim)
+
+
+# -------------------------------------------------------------------------------------------------------------- scans
+@op("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise", node="CumsumBackward0",
+    samples=reduction(dim_required=True, keepdim=False))
+def cumsum(x, dim, dtype):
+    """The running sum along `dim`."""
+    d = wrap_dim(dim, x.ndim)
+    return x if x.ndim == 0 else T.scan("sum", x, d)
+
+
+@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise", node="CumprodBackward0",
+    samples=reduction(dim_required=True, keepdim=False))
+def cumprod(x, dim, dtype=None):
+    """The running product along `dim`."""
+    d = wrap_dim(dim, x.ndim)
+    return x if x.ndim == 0 else T.scan("prod", x, d)
+
+
+@cumprod.gradient("self")
+def _(grad, self, result, dim):
+    # Away from zeros: reverse running sum of grad*result, divided by self. At and after the first zero: the element at the zero gets the sum
+    # of grad times the product of the others, later ones 0.
+    d = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return grad
+    zero = T.const(0, self.dtype)
+    is_zero = T.prim("eq", self, zero)
+    zeros_so_far = T.scan("sum", T.cast(is_zero, "i64"), d)
+    clean = T.prim("eq", zeros_so_far, T.const(0, "i64"))
+    first = is_zero & T.prim("eq", zeros_so_far, T.const(1, "i64"))
+    safe = T.where(is_zero, 1, self)
+    plain = T.scan("sum", T.where(clean, grad * result, zero), d, reverse=True) / safe
+    filled = T.scan("prod", T.where(first, 1, self), d)
+    from_first = T.prim("le", T.const(1, "i64"), zeros_so_far)
+    at_zero = T.scan("sum", T.where(from_first, grad * filled, zero), d, reverse=True)
+    return T.where(clean, plain, T.where(first, at_zero, zero))
+
+
+def _need_square(x, name):
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: expected a matrix, but got a tensor of shape {shape_text(x.shape)}")
+
+
+@op("trace(Tensor self) -> Tensor", rule="acc", layout="contiguous", node="TraceBackward0", out=False)
+def trace(x):
+    """The sum of the diagonal of a matrix."""
+    _need_square(x, "trace")
+    i, j = T.iota(x.shape[0], 0, 2), T.iota(x.shape[1], 1, 2)
+    return drop_dims(T.reduce("sum", T.where(T.prim("eq", i, j), x, 0), (0, 1)), (0, 1), False)

@@ -1,0 +1,4 @@
+"""AdamW under the module name torch gives it."""
+from .adam import AdamW
+
+__all__ = ["AdamW"]

@@ -1,0 +1,264 @@
+"""The registry: one record per operator, made by `@op` from its definition. See the contract, sections 6 and 9.
+
+    @op("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", rule="float!", on="F")
+    def softplus(x, beta, threshold): ...
+
+    @softplus.gradient("self")
+    def _(grad, self): ...
+
+An `OpDef` can be called: on symbolic tensors (inside another body) it traces, on real tensors it calls the C++ face.
+`all()` gives every definition in the order it was read; methods, in-place and out= forms, stubs, docs and tests derive from it.
+
+Decisions
+  - A body's parameters bind to schema parameters by name; those whose names are not in the schema take what is left, in order
+    (`def exp(x)` for `self`). With several schemas the body has the union of their parameters, and what a call's schema lacks
+    is the body's own default, or None.
+  - `promote=("self", "other")` names the parameters that take part in type promotion and are cast; by default every tensor
+    does, and numbers only where the type is `Tensor|Scalar`.
+  - A gradient function may name `grad` (of the first result), `grads` (all, None where undefined), `result`, `results`, any
+    parameter, a result by its name in the schema, and `grad_NAME` of it. Tensors arrive in the compute dtype.
+  - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
+"""
+
+TRACING = []             # the traces under way, innermost last (compiler/trace.py)
+_definitions = {}
+IGNORED = {'generator', 'layout', 'device', 'pin_memory', 'requires_grad', 'memory_format', 'non_blocking', 'dtype', 'out', 'copy'}
+
+
+class Required:
+    """The default of a parameter that has none."""
+    def __repr__(self): return 'REQUIRED'
+
+
+REQUIRED = Required()
+
+
+class Param:
+    """One schema parameter. `type` is the text of the schema, `kind` its base: optional, value and size marks taken off."""
+    __slots__ = ('name', 'type', 'default', 'keyword_only', 'kind', 'optional', 'mutated')
+
+    def __init__(self, name, type, default, keyword_only):
+        self.name, self.type, self.default, self.keyword_only = name, type, default, keyword_only
+        base = type
+        self.mutated = '(' in base
+        if self.mutated: base = base[:base.index('(')] + base[base.index(')') + 1:]
+        self.optional = base.endswith('?')
+        base = base.removesuffix('?').replace('?[', '[')
+        if '[' in base: base = base[:base.index('[')] + '[]'
+        self.kind = base
+
+    @property
+    def is_tensor(self): return self.kind.startswith('Tensor')
+    def __repr__(self): return f'{self.type} {self.name}' + ('' if self.default is REQUIRED else f'={self.default!r}')
+
+
+class Signature:
+    __slots__ = ('name', 'params', 'returns', 'text', 'by_name')
+
+    def __init__(self, name, params, returns, text):
+        self.name, self.params, self.returns, self.text = name, params, returns, text     # returns: [(type, name or None)]
+        self.by_name = {p.name: p for p in params}
+
+    def __repr__(self): return self.text
+
+
+def _split(text):
+    """Split at commas outside brackets and quotes."""
+    parts, depth, quote, start = [], 0, None, 0
+    for i, c in enumerate(text):
+        if quote: quote = None if c == quote else quote
+        elif c in '\'"': quote = c
+        elif c in '([': depth += 1
+        elif c in ')]': depth -= 1
+        elif c == ',' and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _default(text):
+    constants = {'None': None, 'True': True, 'False': False}
+    if text in constants: return constants[text]
+    if text[0] in '\'"': return text[1:-1]
+    if text[0] == '[': return [_default(t) for t in _split(text[1:-1])]
+    try: return int(text)
+    except ValueError: pass
+    try: return float(text)
+    except ValueError: return text              # a word: contiguous_format ...
+
+
+def parse_schema(text):
+    """A schema as a Signature. Errors name the schema: they are the definition's author's."""
+    head, arrow, tail = text.partition('->')
+    head = head.strip()
+    if not arrow or not head.endswith(')') or '(' not in head: raise ValueError(f'not a schema: {text!r}')
+    name, _, inside = head[:-1].partition('(')
+    params, keyword_only = [], False
+    for part in _split(inside):
+        if part == '*':
+            keyword_only = True
+            continue
+        declared, equals, default = part.partition('=')
+        type_, _, pname = declared.strip().rpartition(' ')
+        if not type_ or not pname.isidentifier(): raise ValueError(f'{name}: cannot read the parameter {part!r} of {text!r}')
+        params.append(Param(pname, type_.strip(), _default(default.strip()) if equals else REQUIRED, keyword_only))
+    returns = []
+    tail = tail.strip()
+    for part in _split(tail[1:-1] if tail.startswith('(') else tail):
+        rtype, _, rname = part.partition(' ')
+        returns.append((rtype, rname.strip() or None))
+    return Signature(name.strip(), params, returns, text)
+
+
+class OpDef:
+    """The definition of one operator. See the module's description."""
+
+    def __init__(self, body, signatures, options):
+        self.body, self.signatures = body, signatures
+        self.short_name = signatures[0].name
+        self.on = tuple(options.pop('on').split())
+        only = set(self.on) <= {'linalg', 'special'}
+        self.name = f'{self.on[0]}_{self.short_name}' if only else self.short_name
+        for key, value in options.items(): setattr(self, key, value)
+        self.gradients = {}              # parameter name -> function
+        self.__doc__, self.__name__, self.__module__ = body.__doc__, self.short_name, body.__module__
+        self.params = {}                 # the union of all schemas' parameters, in order of appearance
+        for s in signatures:
+            for p in s.params: self.params.setdefault(p.name, p)
+        if self.native is None: self._bind_body()
+        self._op = None
+
+    # ----------------------------------------------------------------------------------------------------- the body
+    def _bind_body(self):
+        code, defaults = self.body.__code__, self.body.__defaults__ or ()
+        names = code.co_varnames[:code.co_argcount]
+        self.body_defaults = dict(zip(names[len(names) - len(defaults):], defaults))
+        left = [n for n in self.params if n not in names]
+        self.body_binding = []
+        for n in names:
+            if n in self.params: self.body_binding.append((n, n))
+            elif left and not (n in self.body_defaults and left[0] in IGNORED): self.body_binding.append((n, left.pop(0)))
+            elif n in self.body_defaults: self.body_binding.append((n, None))
+            else: raise TypeError(f'{self.name}: no schema parameter for {n!r} of the body')
+        left = [n for n in left if n not in IGNORED]
+        if left and not code.co_flags & 8: raise TypeError(f'{self.name}: the body does not take {", ".join(left)}')
+
+    def arguments(self, values):
+        """The body's positional arguments for bound schema values."""
+        return [values[schema] if schema in values else self.body_defaults.get(own) for own, schema in self.body_binding]
+
+    def promotes(self, name, kind):
+        """Whether a parameter takes part in type promotion."""
+        if self.promote is not None: return name in self.promote
+        return kind in ('Tensor', 'Tensor[]', 'Tensor|Scalar')
+
+    def gradient(self, *names):
+        """Decorator: the gradient of the named parameters."""
+        for n in names:
+            if n not in self.params: raise TypeError(f'{self.name} has no parameter {n!r}')
+        def attach(function):
+            for n in names: self.gradients[n] = function
+            return function
+        return attach
+
+    # ------------------------------------------------------------------------------------------------------ calling
+    def __call__(self, *args, **kwargs):
+        if TRACING:
+            from .compiler.trace import apply
+            return apply(self, args, kwargs)
+        return self.op.function(*args, **kwargs)
+
+    def bind(self, args, kwargs):
+        """(values by name, kinds by name) of a call from a body: the first schema that fits."""
+        kwargs = {('self' if k == 'input' and 'input' not in self.params else k): v for k, v in kwargs.items()}
+        for s in self.signatures:
+            values = _fit(s, args, kwargs)
+            if values is not None: return values, {p.name: p.kind for p in s.params}
+        raise TypeError(f'{self.name}: no schema takes ({", ".join([type(a).__name__ for a in args] + list(kwargs))}); '
+                        f'it has {"; ".join(map(str, self.signatures))}')
+
+    @property
+    def op(self):
+        """The C++ Op with its faces."""
+        if self._op is None:
+            from . import _C
+            signatures = [([(p.name, p.type, _C.REQUIRED if p.default is REQUIRED else p.default, p.keyword_only) for p in s.params], s.returns)
+                          for s in self.signatures]
+            self._op = _C.Op(self.name, signatures, self, self.forms, self.native)
+        return self._op
+
+    @property
+    def forms(self):
+        """The forms besides the plain one: 'inplace', 'out'."""
+        return tuple(form for form, wanted in (('inplace', self.inplace), ('out', self.out)) if wanted)
+
+    @property
+    def mutated(self):
+        """Names of the parameters that the operator writes (`Tensor(a!)`)."""
+        return [p.name for p in self.signatures[0].params if p.mutated]
+
+    def __repr__(self): return f'<op {self.name}>'
+    __str__ = lambda self: self.name
+
+
+def _fits(p, value):
+    from .compiler.symbolic import SymInt
+    from .compiler.trace import Sym
+    if value is None: return p.optional or p.kind == 'Any' or p.default is None
+    symbolic, number = isinstance(value, Sym), isinstance(value, (bool, int, float, complex, SymInt))
+    integer = isinstance(value, (int, SymInt)) and not isinstance(value, bool)
+    kind = p.kind
+    if kind == 'Tensor': return symbolic
+    if kind == 'Tensor|Scalar': return symbolic or number
+    if kind == 'Tensor[]': return isinstance(value, (list, tuple)) and all(v is None or isinstance(v, Sym) for v in value)
+    if kind in ('Scalar', 'float'): return number or symbolic and value.ndim == 0
+    if kind in ('Scalar!', 'float!'): return number and not isinstance(value, SymInt)
+    if kind == 'int': return isinstance(value, int) and not isinstance(value, bool)
+    if kind == 'SymInt': return integer
+    if kind in ('int[]', 'SymInt[]'): return integer or isinstance(value, (list, tuple)) and all(isinstance(v, (int, SymInt)) for v in value)
+    if kind == 'bool': return isinstance(value, bool)
+    if kind == 'str': return isinstance(value, str)
+    return True
+
+
+def _fit(signature, args, kwargs):
+    values, positional = {}, [p for p in signature.params if not p.keyword_only]
+    if len(args) > len(positional): return None
+    given = dict(zip((p.name for p in positional), args))
+    for k, v in kwargs.items():
+        if k in given or k not in signature.by_name: return None
+        given[k] = v
+    for p in signature.params:
+        if p.name in given:
+            value = given[p.name]
+            if not _fits(p, value): return None
+            if p.kind in ('int[]', 'SymInt[]') and value is not None: value = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+        elif p.default is REQUIRED: return None
+        else: value = p.default
+        values[p.name] = value
+    return values
+
+
+def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None, errors=None,
+       differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None):
+    """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
+    signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
+    if len({s.name for s in signatures}) != 1: raise ValueError(f'one operator, one name: {[s.name for s in signatures]}')
+
+    def define(body):
+        mutates = any(p.mutated for s in signatures for p in s.params)
+        definition = OpDef(body, signatures, dict(
+            rule=rule, on=on, inplace=inplace, out=out and not mutates, layout=layout, samples=samples, errors=errors,
+            saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
+            differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of))
+        if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
+        if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
+        _definitions[definition.name] = definition
+        return definition
+    return define
+
+
+def _node_name(name): return ''.join(w.capitalize() for w in name.strip('_').split('_')) + 'Backward0'
+def all(): return list(_definitions.values())
+def find(name): return _definitions[name]

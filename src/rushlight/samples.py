@@ -1,0 +1,172 @@
+"""Samples: the arguments on which an operator is tested, part of its definition.
+
+`samples=unary(-6, 6, near=[0])` makes a function `seed -> [Sample]`. Arrays are numpy's, so the same samples feed this library,
+numpy and torch. numpy is imported only when samples are really made.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+
+class Sample:
+    """Positional and keyword arguments; numpy arrays stand for tensors."""
+
+    def __init__(self, *args, **kwargs):
+        self.args, self.kwargs = args, kwargs
+
+    def __repr__(self):
+        import numpy as np
+        show = lambda v: f"{v.dtype}{list(v.shape)}" if isinstance(v, np.ndarray) else repr(v)
+        return "(" + ", ".join([show(a) for a in self.args] + [f"{k}={show(v)}" for k, v in self.kwargs.items()]) + ")"
+
+
+Maker = Callable[[int], list]
+NUMPY = {"f32": "float32", "f64": "float64", "i64": "int64", "i32": "int32", "u8": "uint8", "b1": "bool"}
+# Empty, one element, a few, a vector's width and a bit, broadcastable, and enough for a second block of a reduction.
+SHAPES = [(), (1,), (0,), (5,), (33,), (3, 4), (2, 1, 7), (2, 3, 40), (70, 3), (5000,)]
+
+
+def _draw(rng, shape, low, high, dtype="f32"):
+    import numpy as np
+    if dtype in ("i64", "i32"):
+        return rng.integers(math.floor(low), math.ceil(high) + 1, shape).astype(NUMPY[dtype])
+    if dtype == "b1":
+        return rng.integers(0, 2, shape).astype(bool)
+    return np.asarray(rng.uniform(low, high, shape), dtype=NUMPY[dtype])
+
+
+def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32") -> Maker:
+    """One tensor in [low, high], of every shape, with the points in `near` and special values beside them."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        out = [Sample(_draw(rng, shape, low, high, dtype)) for shape in SHAPES]
+        if near and dtype == "f32":
+            points = [p + d for p in near for d in (0.0, 1e-6, -1e-6, 1e-3, -1e-3)]
+            out.append(Sample(np.array(points, dtype="float32")))
+        return out
+    return make
+
+
+def binary(nonzero: bool = False, positive: bool = False, dtype: str = "f32", count: int = 2, condition: bool = False) -> Maker:
+    """Two (or three) tensors that broadcast together, and a tensor with a number."""
+    pairs = [((), ()), ((5,), (5,)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((0, 3), (3,)), ((2, 3, 40), (3, 1)), ((33,), ())]
+    low, high = (0.1, 3.0) if positive else (-5.0, 5.0)
+
+    def away(x):
+        import numpy as np
+        return np.where(np.abs(x) < 1, np.asarray(1, x.dtype), x).astype(x.dtype) if nonzero else x
+
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        out = []
+        for a, b in pairs:
+            x, y = _draw(rng, a, low, high, dtype), away(_draw(rng, b, low, high, dtype))
+            if condition:
+                mask = _draw(rng, b, 0, 1, "b1")
+                out.append(Sample(mask, x, y))
+            elif count == 3:
+                out.append(Sample(_draw(rng, a, low, high, dtype), x, y))
+            else:
+                out.append(Sample(x, y))
+        return out
+    return make
+
+
+def reduction(dim_required: bool = False, keepdim: bool = True) -> Maker:
+    """One tensor, reduced over nothing named, each dimension, and several."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        out = []
+        for shape in [(5,), (33,), (3, 4), (2, 3, 40), (70, 3), (4, 300), (2, 5000)]:
+            x = _draw(rng, shape, -3, 3)
+            if not dim_required:
+                out.append(Sample(x))
+            for d in range(-1, len(shape)):
+                out.append(Sample(x, d))
+                if keepdim:
+                    out.append(Sample(x, d, keepdim=True))
+        return out
+    return make
+
+
+def matrices(kind: str) -> Maker:
+    """Operands for the product named, including none and one row or column."""
+    sizes = [(3, 4, 5), (1, 7, 1), (0, 3, 2), (2, 0, 3), (17, 33, 19), (64, 64, 64), (1, 300, 40), (70, 5, 1)]
+
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+        out = []
+        for m, k, n in sizes:
+            if kind in ("mm", "matmul"): out.append(Sample(t(m, k), t(k, n)))
+            if kind == "matmul":
+                out += [Sample(t(k), t(k)), Sample(t(m, k), t(k)), Sample(t(k), t(k, n)), Sample(t(2, m, k), t(k, n)),
+                        Sample(t(2, 1, m, k), t(3, k, n)), Sample(t(m, k), t(2, k, n))]
+            if kind == "bmm": out.append(Sample(t(3, m, k), t(3, k, n)))
+            if kind == "mv": out.append(Sample(t(m, k), t(k)))
+            if kind == "dot": out.append(Sample(t(k), t(k)))
+            if kind == "addmm": out += [Sample(t(m, n), t(m, k), t(k, n)), Sample(t(n), t(m, k), t(k, n), beta=0.5, alpha=2.0)]
+            if kind == "addmv": out.append(Sample(t(m), t(m, k), t(k)))
+            if kind == "baddbmm": out.append(Sample(t(3, m, n), t(3, m, k), t(3, k, n)))
+            if kind == "linear": out += [Sample(t(m, k), t(n, k)), Sample(t(m, k), t(n, k), t(n)), Sample(t(2, m, k), t(n, k), t(n))]
+        return out
+    return make
+
+
+def indexing(kind: str) -> Maker:
+    """A tensor and indices into it, some repeated."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+        i = lambda high, *shape, low=0: rng.integers(low, high, shape)
+        cases = {
+            "gather": lambda: [Sample(t(4, 5), 0, i(4, 3, 5)), Sample(t(4, 5), 1, i(5, 4, 7)), Sample(t(40, 3), 0, i(40, 70, 3))],
+            "scatter": lambda: [Sample(t(4, 5), 0, i(4, 3, 5), t(3, 5)), Sample(t(4, 50), 1, i(50, 4, 70), t(4, 70))],
+            "index_select": lambda: [Sample(t(4, 5), 0, i(4, 7)), Sample(t(4, 5), 1, i(5, 3)), Sample(t(9), 0, i(9, 40))],
+            "index_add": lambda: [Sample(t(4, 5), 0, i(4, 7), t(7, 5)), Sample(t(4, 5), 1, i(5, 3), t(4, 3))],
+            "index_fill": lambda: [Sample(t(4, 5), 0, i(4, 2), 2.5), Sample(t(4, 5), 1, i(5, 3, low=-5), -1)],
+            "index": lambda: [Sample(t(4, 5), [i(4, 3)]), Sample(t(4, 5, 6), [i(4, 3), None, i(6, 3)]), Sample(t(4, 5), [None, i(5, 2, 3, low=-5)])],
+            "index_put": lambda: [Sample(t(4, 5), [i(4, 3)], t(3, 5)), Sample(t(4, 5), [i(4, 9), i(5, 9)], t(9), accumulate=True)],
+            "take": lambda: [Sample(t(4, 5), i(20, 3, 3, low=-20))],
+            "embedding": lambda: [Sample(t(10, 4), i(10, 3, 2)), Sample(t(10, 40), i(10, 50), 3)],
+        }
+        return cases[kind]()
+    return make
+
+
+def normalisation(kind: str) -> Maker:
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        out = []
+        for rows, n in ((3, 4), (2, 40), (5, 300)):
+            if kind == "layer_norm": out += [Sample(t(rows, n), (n,)), Sample(t(2, rows, n), (n,), t(n), t(n)), Sample(t(2, rows, n), (rows, n), t(rows, n))]
+            if kind == "rms_norm": out += [Sample(t(rows, n), (n,)), Sample(t(2, rows, n), (n,), t(n), 1e-5)]
+            if kind == "group_norm": out += [Sample(t(rows, 6, n), 2), Sample(t(rows, 6, n), 3, t(6), t(6))]
+        return out
+    return make
+
+
+def losses(kind: str) -> Maker:
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape, low=-2.0, high=2.0: _draw(rng, shape, low, high)
+        out = []
+        for reduction_ in ("mean", "sum", "none"):
+            for shape in ((5,), (3, 4), (2, 3, 40)):
+                if kind == "pair": out.append(Sample(t(*shape), t(*shape, low=0.05, high=0.95), reduction=reduction_))
+                if kind == "probability": out.append(Sample(t(*shape, low=0.05, high=0.95), t(*shape, low=0.0, high=1.0), reduction=reduction_))
+                if kind == "classes" and len(shape) > 1:
+                    target = rng.integers(0, shape[1], (shape[0],) + shape[2:])
+                    out.append(Sample(t(*shape), target, reduction=reduction_))
+                    out.append(Sample(t(*shape), np.where(target == 1, -100, target), t(shape[1], low=0.5, high=2.0), reduction=reduction_))
+        return out
+    return make

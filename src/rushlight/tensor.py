@@ -1,0 +1,251 @@
+"""Tensor: the C++ type with its methods. Operator methods come from the registry; here is what is not an operator."""
+from __future__ import annotations
+
+from . import _C, faces, registry
+from .overrides import aware
+
+Tensor = _C.Tensor
+
+_DEVICES = ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "ipu", "xla")
+
+
+def _parse_to(args, kwargs):
+    """The forms of `to`: (dtype), (device), (device, dtype), (other), each with non_blocking, copy, memory_format."""
+    device = kwargs.pop("device", None)
+    dtype = kwargs.pop("dtype", None)
+    other = kwargs.pop("other", None)
+    rest = []
+    for a in args:
+        if isinstance(a, _C.Tensor): other = a
+        elif isinstance(a, _C.dtype): dtype = a
+        elif isinstance(a, (_C.device, str)) or (isinstance(a, int) and not isinstance(a, bool)): device = a
+        elif a is None: continue
+        else: rest.append(a)
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    names = ["non_blocking", "copy"]
+    options = dict(zip(names, rest))
+    options.update(kwargs)
+    unknown = set(options) - {"non_blocking", "copy", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument '{unknown.pop()}'")
+    return device, dtype, options.get("copy", False), options.get("memory_format", None)
+
+
+@aware
+def to(self, *args, **kwargs):
+    """The tensor in another dtype or on another device; itself if nothing would change."""
+    device, dtype, copy, memory_format = _parse_to(args, kwargs)
+    if device is not None:
+        device = device if isinstance(device, _C.device) else _C.device(device)
+        if device.type not in ("cpu", "meta"):
+            raise RuntimeError(f"Expected one of cpu, meta device type at start of device string: {device.type}; this build of Rushlight has no '{device.type}' backend")
+    out = self
+    if device is not None and device.type != self.device.type:
+        if self.device.type == "meta":
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        out = registry.find("_to_device").op.function(out, device)
+    if dtype is not None and dtype is not out.dtype:
+        return registry.find("_to_dtype").op.function(out, dtype, memory_format)
+    if out is self and (copy or (memory_format not in (None, _C.preserve_format) and not self.is_contiguous(memory_format=memory_format))):
+        return self.clone(memory_format=memory_format)
+    return out
+
+
+def _cast_method(name, dtype):
+    def cast(self, memory_format=_C.preserve_format):
+        return self.to(dtype, memory_format=memory_format)
+    cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
+    cast.__doc__ = f"The tensor as {dtype}."
+    return cast
+
+
+_CASTS = {"float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32, "long": _C.int64, "short": _C.int16,
+          "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128}
+
+_TYPE_NAMES = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16, "IntTensor": _C.int32,
+               "LongTensor": _C.int64, "ShortTensor": _C.int16, "CharTensor": _C.int8, "ByteTensor": _C.uint8, "BoolTensor": _C.bool}
+
+
+def type_(self, dtype=None, non_blocking=False, **kwargs):
+    """Without an argument the type's old name (`torch.FloatTensor`); with one, the tensor converted."""
+    if dtype is None:
+        names = {v: k for k, v in _TYPE_NAMES.items()}
+        names.update({_C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor"})
+        return "torch." + names[self.dtype]
+    if isinstance(dtype, str):
+        short = dtype.rpartition(".")[2]
+        if short not in _TYPE_NAMES:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = _TYPE_NAMES[short]
+    return self.to(getattr(dtype, "_legacy_dtype", dtype))
+
+
+def type_as(self, other):
+    """The tensor in the dtype of another."""
+    return self.to(other.dtype)
+
+
+def cpu(self, memory_format=_C.preserve_format):
+    """The tensor on the CPU: itself."""
+    return self.to("cpu")
+
+
+def cuda(self, *args, **kwargs):
+    """Not available: there is no CUDA backend."""
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+
+@aware
+def __repr__(self, *, tensor_contents=None):
+    from ._tensor_str import _str
+    return _str(self, tensor_contents=tensor_contents)
+
+
+def __format__(self, spec):
+    if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+def __iter__(self):
+    if self.dim() == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def __reversed__(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def __contains__(self, element):
+    if isinstance(element, (_C.Tensor, int, float, complex, bool)):
+        return bool((element == self).any().item())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+def __dir__(self):
+    return sorted(set(dir(type(self))) | set(self.__dict__))
+
+
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, **kwargs):
+    """A new tensor from data, with this one's dtype unless told otherwise."""
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def new(self, *args, **kwargs):
+    """The old constructor: sizes make an empty tensor, a sequence makes a tensor of it."""
+    if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], _C.Size):
+        return _C.tensor(args[0], dtype=self.dtype)
+    if len(args) == 1 and isinstance(args[0], _C.Tensor):
+        return args[0].to(self.dtype)
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], _C.Size) else args
+    return self.new_empty(tuple(sizes))
+
+
+@aware
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Gradients of this tensor with respect to the graph's leaves, added to their `.grad`."""
+    _C.run_backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+def storage(self):
+    """The memory behind the tensor."""
+    return self.untyped_storage()
+
+
+def masked_select(self, mask):
+    """The elements where the mask holds, in a row."""
+    if mask.dtype is not _C.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if mask.shape != self.shape:
+        from .functions import broadcast_tensors
+        self, mask = broadcast_tensors(self, mask)
+    return self[mask]
+
+
+def ndimension(self):
+    return self.dim()
+
+
+def apply_(self, fn):
+    """Apply a Python function to every element, in place. Slow."""
+    flat = _C.tensor([fn(v) for v in self.detach().reshape(-1).tolist()], dtype=self.dtype)
+    return self.copy_(flat.reshape(self.shape))
+
+
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+                           "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+                           "see https://github.com/pytorch/pytorch/pull/103001")
+    if id(self) in memo:
+        return memo[id(self)]
+    import copy
+    with _C.no_grad_guard():
+        storage = copy.deepcopy(self.untyped_storage(), memo)
+        new = _C.tensor_over(storage, self.dtype, self.storage_offset(), tuple(self.size()), tuple(self.stride()))
+        if type(self) is not Tensor:
+            new = new.as_subclass(type(self))
+        new.requires_grad = self.requires_grad
+        if self.grad is not None:
+            new.grad = copy.deepcopy(self.grad, memo)
+        if self.__dict__:
+            new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    memo[id(self)] = new
+    return new
+
+
+def __reduce_ex__(self, protocol):
+    from .serialization import reduce_tensor
+    return reduce_tensor(self, protocol)
+
+
+def __setstate__(self, state):
+    self.__dict__.update(state)
+
+
+@classmethod
+def __torch_function__(cls, func, types, args=(), kwargs=None):
+    """The default for subclasses: run the function on the tensors, and give results the subclass's type."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with _C.disable_torch_function():
+        out = func(*args, **(kwargs or {}))
+    return _as_subclass(out, cls)
+
+
+def _as_subclass(out, cls):
+    if cls is Tensor:
+        return out
+    if isinstance(out, _C.Tensor) and not isinstance(out, cls):
+        return out.as_subclass(cls)
+    if type(out) in (tuple, list):
+        return type(out)(_as_subclass(o, cls) for o in out)
+    return out
+
+
+# Python's operators, by the names the C++ slots know, and the operator each runs.
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    "neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not",
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+}
+
+
+def install():
+    """Put everything on the type. Called once, after the operators are registered."""
+    for name, function in faces.methods().items():
+        setattr(Tensor, name, function)
+    for slot, name in _OPERATORS.items():
+        _C.bind_operator(slot, registry.find(name).op)
+    for name, dtype in _CASTS.items():
+        setattr(Tensor, name, _cast_method(name, dtype))
+    here = globals()
+    for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new", "backward",
+                 "storage", "masked_select", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
+        setattr(Tensor, name, here[name])
+    Tensor.type = type_
+    Tensor.__array_priority__ = 1000
+    Tensor.__module__ = "torch"

@@ -1,0 +1,80 @@
+"""Between the two libraries: the same values, layouts and dtypes on both sides, and what differs said in words."""
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import rushlight as rl
+
+DTYPES = {getattr(torch, n): getattr(rl, n) for n in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+                                                      "complex64", "complex128")}
+
+
+def tensor_to_rl(t: torch.Tensor):
+    """A rushlight tensor over a copy of the same storage, with the same sizes, strides and offset."""
+    base = t.detach()
+    extent = 1 + sum((s - 1) * st for s, st in zip(base.shape, base.stride())) if base.numel() else 0
+    flat = torch.empty(extent, dtype=t.dtype)
+    if extent:
+        flat.copy_(torch.as_strided(base.resolve_conj().resolve_neg() if base.is_conj() or base.is_neg() else base, (extent,), (1,), base.storage_offset())
+                   if not (base.is_conj() or base.is_neg()) else torch.zeros(extent, dtype=t.dtype))
+    if base.is_conj() or base.is_neg():
+        out = _flat_to_rl(base.resolve_conj().resolve_neg().contiguous().reshape(-1)).reshape(tuple(t.shape))
+    else:
+        out = _flat_to_rl(flat).as_strided(tuple(t.shape), tuple(t.stride()), 0)
+        if t._base is None:
+            out = out.detach()
+    return out.requires_grad_(True) if t.requires_grad else out
+
+
+def _flat_to_rl(flat: torch.Tensor):
+    if flat.dtype == torch.bfloat16:
+        return rl.from_numpy(flat.view(torch.int16).numpy().copy()).view(rl.bfloat16)
+    return rl.from_numpy(flat.numpy().copy())
+
+
+def to_rl(value):
+    if isinstance(value, torch.Tensor): return tensor_to_rl(value)
+    if isinstance(value, torch.dtype): return DTYPES[value]
+    if isinstance(value, torch.device): return rl.device(str(value))
+    if isinstance(value, torch.memory_format): return getattr(rl, str(value).rpartition(".")[2])
+    if isinstance(value, torch.Size): return rl.Size(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*map(to_rl, value))
+    if isinstance(value, (list, tuple)): return type(value)(map(to_rl, value))
+    if isinstance(value, dict): return {k: to_rl(v) for k, v in value.items()}
+    return value
+
+
+def to_torch(t) -> torch.Tensor:
+    t = t.detach()
+    if t.dtype is rl.bfloat16:
+        return torch.from_numpy(np.array(t.contiguous().view(rl.int16).numpy())).view(torch.bfloat16)
+    return torch.from_numpy(np.array(t.resolve_conj().numpy()))
+
+
+def difference(ours, theirs, rtol, atol, strides=False) -> str | None:
+    """None if the results agree, else what differs."""
+    if isinstance(theirs, torch.Tensor):
+        if not isinstance(ours, rl.Tensor): return f"got {type(ours).__name__}, expected a tensor"
+        if tuple(ours.shape) != tuple(theirs.shape): return f"shape {tuple(ours.shape)}, torch has {tuple(theirs.shape)}"
+        if str(ours.dtype) != str(theirs.dtype): return f"dtype {ours.dtype}, torch has {theirs.dtype}"
+        if strides and theirs.numel() > 0:
+            want = [s for n, s in zip(theirs.shape, theirs.stride()) if n > 1]
+            got = [s for n, s in zip(ours.shape, ours.stride()) if n > 1]
+            if want != got: return f"strides {tuple(ours.stride())}, torch has {tuple(theirs.stride())}"
+        a, b = to_torch(ours), theirs.detach().resolve_conj().resolve_neg()
+        if b.dtype.is_floating_point or b.dtype.is_complex:
+            if not torch.allclose(a.to(b.dtype), b, rtol=rtol, atol=atol, equal_nan=True):
+                gap = (a.to(torch.complex128) - b.to(torch.complex128)).abs()
+                return f"values differ by up to {gap[~gap.isnan()].max().item() if (~gap.isnan()).any() else 'nan'}: {a.reshape(-1)[:4].tolist()} against {b.reshape(-1)[:4].tolist()}"
+        elif not torch.equal(a, b): return f"values differ: {a.reshape(-1)[:6].tolist()} against {b.reshape(-1)[:6].tolist()}"
+        return None
+    if isinstance(theirs, (list, tuple)):
+        if len(ours) != len(theirs): return f"{len(ours)} results, torch has {len(theirs)}"
+        for i, (x, y) in enumerate(zip(ours, theirs)):
+            word = difference(x, y, rtol, atol, strides)
+            if word: return f"result {i}: {word}"
+        return None
+    if isinstance(theirs, float) and isinstance(ours, float):
+        return None if ours == theirs or abs(ours - theirs) <= atol + rtol * abs(theirs) or (ours != ours and theirs != theirs) else f"{ours} against {theirs}"
+    return None if ours == theirs else f"{ours!r} against {theirs!r}"
