@@ -41,6 +41,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         marked._is_param = True
         return marked
 
+    # Results of operations on a parameter are plain tensors.
+    __torch_function__ = rl._C._disabled_torch_function_impl
+
     def __deepcopy__(self, memo):
         if id(self) in memo:
             return memo[id(self)]
@@ -82,6 +85,4 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 # The runtime lets exactly this subclass take the fast path that plain tensors take.
-_register = getattr(getattr(rl, "_C", None), "_register_parameter_type", None)
-if _register is not None:
-    _register(Parameter)
+rl._C._register_parameter_type(Parameter)

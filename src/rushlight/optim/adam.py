@@ -79,7 +79,7 @@ class Adam(Optimizer):
         lr, decay, eps = number(group["lr"]), number(group["weight_decay"]), group["eps"]
         beta1, beta2 = (number(beta) for beta in group["betas"])
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-        op = rl.ops.optimizer._adam_amsgrad_step_ if group["amsgrad"] else rl.ops.optimizer._adam_step_
+        op = "_adam_amsgrad_step_" if group["amsgrad"] else "_adam_step_"
         decoupled = group["decoupled_weight_decay"]
         # Parameters that joined late have other bias corrections: one launch for each number of steps, nearly always one in all.
         batches: dict[float, list] = {}

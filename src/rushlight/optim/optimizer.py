@@ -8,7 +8,7 @@ from copy import deepcopy
 from itertools import chain
 
 import rushlight as rl
-from rushlight import Tensor
+from rushlight import Tensor, registry
 from rushlight.utils.hooks import RemovableHandle
 from rushlight.utils.names import typename
 
@@ -306,9 +306,9 @@ class StepCounters:
             step.add_(1)
 
 
-def run_update(op, tensors: list[list[Tensor]], *options) -> None:
-    """One in-place update per parameter, launched from the runtime without Python in between."""
-    rl._C.foreach_call(op, tensors, *options)
+def run_update(name: str, tensors: list[list[Tensor]], *options) -> None:
+    """One in-place update per parameter (see ops/optimizer.py), launched by the runtime without Python in between."""
+    rl._C.foreach_call(registry.find(name).op, tensors, *options)
 
 
 def number(value) -> float:

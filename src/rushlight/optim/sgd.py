@@ -55,7 +55,7 @@ class SGD(Optimizer):
         lr, decay = number(group["lr"]), number(group["weight_decay"])
         options = (decay, decay != 0, group["maximize"])
         if group["momentum"] == 0:
-            run_update(rl.ops.optimizer._sgd_step_, [params, gradients], lr, *options)
+            run_update("_sgd_step_", [params, gradients], lr, *options)
             return
         # A buffer starts as the first gradient itself, whatever the dampening: those parameters are a batch of their own.
         started, fresh = ([], [], []), ([], [], [])
@@ -70,7 +70,7 @@ class SGD(Optimizer):
                 values.append(value)
         for batch, first in ((started, False), (fresh, True)):
             if batch[0]:
-                run_update(rl.ops.optimizer._sgd_momentum_step_, list(batch), lr, group["momentum"], 1 - group["dampening"],
+                run_update("_sgd_momentum_step_", list(batch), lr, group["momentum"], 1 - group["dampening"],
                            *options, group["nesterov"], first)
 
     def _differentiable_step(self, group: dict, params: list, gradients: list) -> None:
@@ -100,11 +100,11 @@ def sgd(params: list, d_p_list: list, momentum_buffer_list: list, has_sparse_gra
     with rl.no_grad():
         options = (weight_decay, weight_decay != 0, maximize)
         if momentum == 0:
-            run_update(rl.ops.optimizer._sgd_step_, [params, d_p_list], number(lr), *options)
+            run_update("_sgd_step_", [params, d_p_list], number(lr), *options)
             return
         for i, (param, gradient) in enumerate(zip(params, d_p_list)):
             first = momentum_buffer_list[i] is None
             if first:
                 momentum_buffer_list[i] = rl.empty_like(param, memory_format=rl.preserve_format)
-            run_update(rl.ops.optimizer._sgd_momentum_step_, [[param], [gradient], [momentum_buffer_list[i]]], number(lr), momentum,
+            run_update("_sgd_momentum_step_", [[param], [gradient], [momentum_buffer_list[i]]], number(lr), momentum,
                        1 - dampening, *options, nesterov, first)

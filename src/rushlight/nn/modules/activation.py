@@ -347,25 +347,31 @@ class _AlongDim(Module):
         return f"dim={self.dim}"
 
 
+def _implicit_dim(name: str, rank: int) -> int:
+    """The dimension of old that stands for None: the first of one and three dimensions, else the second."""
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=4)
+    return 0 if rank in (0, 1, 3) else 1
+
+
 class Softmax(_AlongDim):
     """exp(x) divided by its sum along a dimension."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim if self.dim is not None else F._legacy_softmax_dim("softmax", input.dim()))
+        return F.softmax(input, self.dim if self.dim is not None else _implicit_dim("softmax", input.dim()))
 
 
 class Softmin(_AlongDim):
     """softmax(-x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim if self.dim is not None else F._legacy_softmax_dim("softmin", input.dim()))
+        return F.softmin(input, self.dim if self.dim is not None else _implicit_dim("softmin", input.dim()))
 
 
 class LogSoftmax(_AlongDim):
     """log(softmax(x)), computed without leaving the logarithm."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim if self.dim is not None else F._legacy_softmax_dim("log_softmax", input.dim()))
+        return F.log_softmax(input, self.dim if self.dim is not None else _implicit_dim("log_softmax", input.dim()))
 
 
 class Softmax2d(Module):

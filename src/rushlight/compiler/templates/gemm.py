@@ -1,0 +1,213 @@
+"""Matrix products: C[i, j] = sum over k of A[i, k] B[k, j], batched, any strides.
+
+**The bits.** Each element of C is one chain of fused multiply-adds in ascending k, starting from 0 and continued through C in memory
+from one block of k to the next. Neither blocking, packing, threads nor strides can change it. (Products with a single row or
+column follow another rule, in gemv.py: lanes over k.)
+
+**The machine code.** A micro-kernel keeps a tile of 6 rows by 2 vectors of C in registers and walks down k: per step two vectors of B and six
+broadcast elements of A. A's rows and k have free strides, so it reads A in place or packed alike; B needs adjacent columns. Packing
+(pack.py) is a step of its own, shared by all threads, into a temporary buffer; whether it is worth it is decided by the recipe's
+integer program from sizes and strides, so one recipe and one kernel serve all sizes.
+
+**The epilogue** (bias, activation) runs over a tile that has just been finished and is still in the first-level cache.
+"""
+from dataclasses import dataclass, field
+
+from rushlight.compiler.templates import pack
+from rushlight.compiler.templates.pieces import (ELEMENT, Internal, Kernel, Module, Val, element, invoke, multiply_add, offset, prefetch,
+                                                 switch)
+from rushlight.compiler.emit.ir import Var
+
+ROWS = 6                                        # of the tile; its columns are two vectors
+K_UNROLL = 4
+
+# the kernel's integers
+INTS = ('n', 'k', 'k_block', 'k_blocks', 'panels', 'panel_rows', 'tall_panels', 'a_panel', 'a_row', 'a_row_step', 'a_k_step', 'b_column',
+        'b_k_step', 'c_row', 'a_batch', 'b_batch', 'c_batch', 'packed_a', 'packed_b', 'unit_panels', 'unit_columns', 'row_units',
+        'column_units')
+POINTERS = ('a', 'b', 'c', 'a_packed', 'b_packed')
+
+
+@dataclass
+class Epilogue:
+    """What happens to a finished element. `emit(f, value, row, column, batch, pointer, integer, scalar)` returns the new value; value has
+    some width of adjacent columns starting at `column`; pointer(i), integer(i) and scalar(i) give the i-th extra operands."""
+    emit: object
+    pointers: list = field(default_factory=list)    # recipe pointers: (kind, index, byte offset)
+    ints: list = field(default_factory=list)        # ints or SymInts
+    scalars: list = field(default_factory=list)     # indices of run-time scalars
+
+
+def tile_function(module, name, dtype, rows, vectors):
+    """rows x (vectors * lanes) of C from `depth` steps of k. One vector: only `columns` (1 to lanes) of its lanes are touched in memory."""
+    elem, size, lanes = ELEMENT[dtype]
+    f = Internal(module, name, [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'depth'), ('i64', 'a_row'), ('i64', 'a_k'), ('i64', 'b_k'),
+                                ('i64', 'c_row'), ('i64', 'onward'), ('i64', 'columns')])
+    a, b, c, depth, a_row, a_k, b_k, c_row, onward, columns = f.args
+    a_row, a_k, b_k, c_row = (x * size for x in (a_row, a_k, b_k, c_row))
+    partial = vectors == 1
+    mask = lane_mask(f, columns, lanes) if partial else None
+    c_rows, a_offsets = [c], [None]
+    for i in range(1, rows):
+        c_rows.append(offset(f, c_rows[-1], c_row))
+        a_offsets.append(a_row if i == 1 else a_offsets[-1] + a_row)
+    zero = f.const(0, elem, lanes)
+    acc = [[Var(f, zero) for _ in range(vectors)] for _ in range(rows)]
+    for p in c_rows:
+        prefetch(f, p)
+    with f.when(onward.ne(0)):
+        for i in range(rows):
+            for v in range(vectors):
+                acc[i][v].set(f.load(element(f, c_rows[i], v * lanes, elem), elem, lanes, mask))
+    a_at, b_at = Var(f, a), Var(f, b)
+
+    def step():
+        pa, pb = a_at.get(), b_at.get()
+        columns_of_b = [f.load(element(f, pb, v * lanes, elem), elem, lanes, mask) for v in range(vectors)]
+        for i in range(rows):
+            x = f.splat(f.load(offset(f, pa, a_offsets[i]) if i else pa, elem), lanes)
+            for v in range(vectors):
+                acc[i][v].set(multiply_add(f, x, columns_of_b[v], acc[i][v].get()))
+        a_at.set(offset(f, pa, a_k))
+        b_at.set(offset(f, pb, b_k))
+    whole = depth & -K_UNROLL
+    with f.loop(f.const(0), whole, K_UNROLL):
+        for _ in range(K_UNROLL):
+            step()
+    with f.loop(whole, depth):
+        step()
+    if partial:
+        store_partial(f, [x[0].get() for x in acc], c_rows, columns, elem, lanes)
+    else:
+        for i in range(rows):
+            for v in range(vectors):
+                f.store(acc[i][v].get(), element(f, c_rows[i], v * lanes, elem))
+    return f
+
+
+def lane_mask(f, count, lanes):
+    narrow = f.convert('trunc', count, 'i32')
+    return f.lanes(lanes) < f.splat(narrow, lanes)
+
+
+def store_partial(f, values, addresses, count, elem, lanes):
+    """Store the first `count` lanes of each vector: halves by the bits of count (masked stores take dozens of cycles on some machines)."""
+    def all_lanes():
+        for v, p in zip(values, addresses):
+            f.store(v, p)
+
+    def pieces():
+        rest = [Var(f, v) for v in values]
+        at = [Var(f, p) for p in addresses]
+        width = lanes // 2
+        while width:
+            with f.when((count & width).ne(0)):
+                for v, p in zip(rest, at):
+                    f.store(f.shuffle(v.get(), list(range(width))), p.get())
+                    v.set(f.shuffle(v.get(), [(i + width) % lanes for i in range(lanes)]))
+                    p.set(element(f, p.get(), width, elem))
+            width //= 2
+    f.branch(count.eq(lanes), all_lanes, pieces)
+
+
+def epilogue_function(module, name, dtype, epilogue):
+    """Apply the epilogue to rows x columns of C in place."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, name, [('ptr', 'c'), ('i64', 'c_row'), ('i64', 'rows'), ('i64', 'columns'), ('i64', 'row'), ('i64', 'column'),
+                                ('i64', 'batch'), ('ptr', 'p'), ('ptr', 'n'), ('ptr', 's')])
+    c, c_row, rows, columns, row, column, batch, p, n, s = f.args
+
+    def pointer(i):
+        return f.load(f.at(p, f.const(len(POINTERS) + i), 'ptr'), 'ptr')
+
+    def integer(i):
+        return f.load(f.at(n, f.const(len(INTS) + i), 'i64'), 'i64')
+
+    def scalar(i, kind='double'):
+        return f.load(f.at(s, f.const(2 * i), 'double'), kind)
+    with f.loop(f.const(0), rows) as i:
+        line = element(f, c, i * c_row, elem)
+
+        def apply(j, width):
+            at = element(f, line, j, elem)
+            f.store(epilogue.emit(f, f.load(at, elem, width), row + i, column + j, batch, pointer, integer, scalar), at)
+        whole = columns & -lanes
+        with f.loop(f.const(0), whole, lanes) as j:
+            apply(j, lanes)
+        with f.loop(whole, columns) as j:
+            apply(j, 1)
+    return f
+
+
+def block_function(module, name, dtype, epilogue):
+    """All tiles of one panel of A against the columns [first, last) of B, for one block of k."""
+    elem, _, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    f = Internal(module, name, [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'depth'), ('i64', 'a_row'), ('i64', 'a_k'), ('i64', 'b_k'),
+                                ('i64', 'c_row'), ('i64', 'onward'), ('i64', 'columns'), ('i64', 'rows')])
+    *common, columns, rows = f.args
+    a, b, c = common[:3]
+    with switch(f, rows - 1, ROWS) as case:
+        for r in range(ROWS):
+            with case(r):
+                def whole(r=r):
+                    invoke(f, f'tile_{r + 1}x2', *common, columns)
+
+                def parts(r=r):
+                    def left():                 # more than one vector, less than two
+                        invoke(f, f'tile_{r + 1}x1', *common, f.const(lanes))
+                        second = [a, element(f, b, lanes, elem), element(f, c, lanes, elem), *common[3:]]
+                        invoke(f, f'tile_{r + 1}x1', *second, columns - lanes)
+                    f.branch(columns > lanes, left, lambda: invoke(f, f'tile_{r + 1}x1', *common, columns))
+                f.branch(columns.eq(width), whole, parts)
+    return f
+
+
+def kernel_text(dtype, epilogue=None):
+    """The module with the kernel `gemm`. Its units are blocks of C: `unit_panels` panels of rows by `unit_columns` columns of one batch."""
+    elem, size, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    module = Module()
+    f = Kernel(module, 'gemm')
+    n = {name: f.n(i) for i, name in enumerate(INTS)}
+    p = {name: f.p(i) for i, name in enumerate(POINTERS)}
+    a_base = f.select(n['packed_a'].ne(0), p['a_packed'], p['a'])
+    b_base = f.select(n['packed_b'].ne(0), p['b_packed'], p['b'])
+    with f.loop(f.lo, f.hi) as unit:
+        batch, row_unit, column_unit = (Var(f, x) for x in (unit, f.const(0), f.const(0)))
+        per_batch = n['row_units'] * n['column_units']
+        with f.when(per_batch.ne(1)):            # the division is dear for small products
+            batch.set(unit // per_batch)
+            rest = unit % per_batch
+            column_unit.set(rest // n['row_units'])
+            row_unit.set(rest % n['row_units'])
+        batch = batch.get()
+        a_batch = element(f, a_base, batch * n['a_batch'], elem)
+        b_batch = element(f, b_base, batch * n['b_batch'], elem)
+        c_batch = element(f, p['c'], batch * n['c_batch'], elem)
+        first_panel = row_unit.get() * n['unit_panels']
+        last_panel = f.min(first_panel + n['unit_panels'], n['panels'])
+        first_column = column_unit.get() * n['unit_columns']
+        last_column = f.min(first_column + n['unit_columns'], n['n'])
+        with f.loop(f.const(0), n['k_blocks']) as block:
+            k0 = block * n['k_block']
+            depth = f.min(n['k'] - k0, n['k_block'])
+            with f.loop(first_column, last_column, width) as j:
+                columns = f.min(last_column - j, f.const(width))
+                b_at = element(f, b_batch, j * n['b_column'] + k0 * n['b_k_step'], elem)
+                with f.loop(first_panel, last_panel) as panel:
+                    row = panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
+                    rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
+                    a_at = element(f, a_batch, panel * n['a_panel'] + row * n['a_row'] + k0 * n['a_k_step'], elem)
+                    c_at = element(f, c_batch, row * n['c_row'] + j, elem)
+                    invoke(f, 'tiles', a_at, b_at, c_at, depth, n['a_row_step'], n['a_k_step'], n['b_k_step'], n['c_row'], block, columns, rows)
+                    if epilogue:
+                        with f.when((block + 1).eq(n['k_blocks'])):
+                            invoke(f, 'finish', c_at, n['c_row'], rows, columns, row, j, batch, f.pointers, f.integers, f.scalars)
+    block_function(module, 'tiles', dtype, epilogue)
+    for r in range(1, ROWS + 1):
+        tile_function(module, f'tile_{r}x2', dtype, r, 2)
+        tile_function(module, f'tile_{r}x1', dtype, r, 1)
+    if epilogue:
+        epilogue_function(module, 'finish', dtype, epilogue)
+    return module.text()

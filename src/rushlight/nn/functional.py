@@ -1,0 +1,338 @@
+"""Operators on tensors, without state: PyTorch's `torch.nn.functional`.
+
+Most names here are the operators themselves, taken from the registry. Written out are only the functions that decide something
+in Python first: which form to run (`inplace=`, `training=`), or which state to update.
+"""
+from __future__ import annotations
+
+import math
+import warnings
+
+import rushlight as rl
+from rushlight import Tensor, faces, registry
+
+globals().update(faces.functions("F"))
+_face = globals().__getitem__
+
+
+def _op(name: str):
+    return registry.find(name).op.function
+
+
+# ---------------------------------------------------------------------------------------------- activations with `inplace=`
+def _inplace_form(name: str):
+    """The operator's own in-place form; an operator without one is computed from a copy, which is what its gradient keeps."""
+    try:
+        definition = registry.find(name)
+        if definition.inplace:
+            return definition.op.inplace_function
+    except KeyError:
+        pass
+    function = _face(name) if name in globals() else getattr(rl, name)
+    return lambda input, *args: input.copy_(function(input.clone(), *args))
+
+
+_relu, _relu_ = rl.relu, _inplace_form("relu")
+_hardtanh, hardtanh_ = _face("hardtanh"), _inplace_form("hardtanh")
+_leaky_relu, leaky_relu_ = _face("leaky_relu"), _inplace_form("leaky_relu")
+_elu, elu_ = _face("elu"), _inplace_form("elu")
+_celu, celu_ = rl.celu, _inplace_form("celu")
+_selu, selu_ = rl.selu, _inplace_form("selu")
+_silu, _silu_ = _face("silu"), _inplace_form("silu")
+_mish, _mish_ = _face("mish"), _inplace_form("mish")
+_hardsigmoid, _hardsigmoid_ = _face("hardsigmoid"), _inplace_form("hardsigmoid")
+_hardswish, _hardswish_ = _face("hardswish"), _inplace_form("hardswish")
+_threshold, threshold_ = _face("threshold"), _inplace_form("threshold")
+relu_ = _relu_
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`max(0, x)`."""
+    return _relu_(input) if inplace else _relu(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x` held between 0 and 6."""
+    return hardtanh_(input, 0.0, 6.0) if inplace else _hardtanh(input, 0.0, 6.0)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """`x` held between two bounds."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return hardtanh_(input, min_val, max_val) if inplace else _hardtanh(input, min_val, max_val)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """`x` above zero, `negative_slope * x` below."""
+    return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`x` above zero, `alpha * (exp(x) - 1)` below."""
+    return elu_(input, alpha) if inplace else _elu(input, alpha)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return celu_(input, alpha) if inplace else _celu(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The scaled exponential linear unit."""
+    return selu_(input) if inplace else _selu(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x * sigmoid(x)`."""
+    return _silu_(input) if inplace else _silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x * tanh(softplus(x))`."""
+    return _mish_(input) if inplace else _mish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """`relu6(x + 3) / 6`."""
+    return _hardsigmoid_(input) if inplace else _hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x * relu6(x + 3) / 6`."""
+    return _hardswish_(input) if inplace else _hardswish(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`x` where it is above the threshold, `value` elsewhere."""
+    return threshold_(input, threshold, value) if inplace else _threshold(input, threshold, value)
+
+
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+    """Leaky relu; in training the slope is random, otherwise the middle of [lower, upper]."""
+    if training:
+        raise NotImplementedError("rrelu(training=True) is not available yet: its random slopes need a draw of their own")
+    return leaky_relu(input, (lower + upper) / 2, inplace)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """`1 / (1 + exp(-x))`."""
+    return rl.sigmoid(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return rl.tanh(input)
+
+
+# ----------------------------------------------------------------------------------------------------------------- dropout
+def _check_probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _drop(op: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0.0 or input.numel() == 0:
+        return input                                # nothing is drawn
+    result = input * 0.0 if p == 1.0 else _op(op)(input, p)
+    return input.copy_(result) if inplace else result
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero elements with probability p and scale the rest by 1 / (1 - p)."""
+    return _drop("_dropout", input, p, training, inplace)
+
+
+def _feature_drop(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    _check_probability(p)
+    rank = input.dim()
+    if rank not in ranks:
+        detail = (f"Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future release. "
+                  f"To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists to provide "
+                  f"channel-wise dropout on inputs with {ranks[1] - 2} spatial dimensions, a channel dimension, and an optional batch dimension "
+                  f"(i.e. {ranks[0]}D or {ranks[1]}D inputs).")
+        if name == "dropout1d":
+            raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
+                               "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+                               "(i.e. 2D or 3D inputs).")
+        warnings.warn(detail, stacklevel=3)
+    if name == "dropout2d" and rank == 3:
+        warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+                      "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to interpret the "
+                      "input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please "
+                      "switch to using dropout1d instead.", stacklevel=3)
+        return _drop("_feature_dropout", input, p, training, inplace)
+    if rank == ranks[0]:                            # one sample: give it a batch dimension for the draw
+        result = _drop("_feature_dropout", input.unsqueeze(0), p, training, False).squeeze(0)
+        return input.copy_(result) if inplace else result
+    return _drop("_feature_dropout", input, p, training, inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, L)."""
+    return _feature_drop("dropout1d", (2, 3), input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, H, W)."""
+    return _feature_drop("dropout2d", (3, 4), input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, D, H, W)."""
+    return _feature_drop("dropout3d", (4, 5), input, p, training, inplace)
+
+
+_ALPHA = 1.7580993408473766         # SELU's alpha times its scale: what a dropped value is set to, negated
+
+
+def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
+    _check_probability(p)
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if p == 1.0:
+        result = input * 0.0
+    else:
+        shape = tuple(input.shape[:2]) + (1,) * (input.dim() - 2) if features else tuple(input.shape)
+        noise = rl.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+        # Scale and shift so that mean 0 and variance 1 survive the replacement of dropped values by -alpha.
+        a = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
+        shift = noise.sub(1).mul_(_ALPHA * a).add_(_ALPHA * a * p)
+        result = input * noise.mul_(a) + shift
+    return input.copy_(result) if inplace else result
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1, for SELU networks."""
+    return _alpha_drop(input, p, training, inplace, features=False)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """alpha_dropout of whole channels."""
+    return _alpha_drop(input, p, training, inplace, features=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- normalisation
+_batch_norm_train = _op("_batch_norm_train")
+_batch_norm_eval = _op("_batch_norm_eval")
+_running_update_ = _op("_running_update_")
+
+
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    """Each channel (dimension 1) brought to mean 0 and variance 1: by this batch in training, by the running statistics otherwise.
+
+    In training the running statistics move towards the batch's, its variance unbiased.
+    """
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+    out, mean, var = _batch_norm_train(input, weight, bias, eps)
+    if running_mean is not None and running_var is not None:
+        with rl.no_grad():
+            _running_update_(running_mean, running_var, mean, var, momentum)
+    return out
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """`x` divided by its norm along a dimension, which counts as at least `eps`."""
+    denominator = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return rl.div(input, denominator, out=out) if out is not None else input / denominator
+
+
+# --------------------------------------------------------------------------------------------------------------- embedding
+_embedding = _op("_embedding")
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+              scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """The rows of `weight` named by `input`. The row `padding_idx` gets no gradient; rows longer than `max_norm` are shortened in place."""
+    if sparse or scale_grad_by_freq:
+        what = "sparse" if sparse else "scale_grad_by_freq"
+        raise NotImplementedError(f"embedding: {what}=True is not available yet; leave it out for a dense gradient of the plain sum")
+    if padding_idx is None:
+        padding = -1
+    else:
+        rows = weight.size(0)
+        if padding_idx > 0 and not padding_idx < rows or padding_idx < 0 and not padding_idx >= -rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding = padding_idx + rows if padding_idx < 0 else padding_idx
+    if max_norm is not None:
+        _renormalise_rows(weight, input, max_norm, norm_type)
+    return _embedding(weight, input, padding)
+
+
+def _renormalise_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    with rl.no_grad():
+        used = rl.tensor(sorted(set(input.reshape(-1).tolist())), dtype=rl.int64)
+        if used.numel() == 0:
+            return
+        rows = weight.index_select(0, used)
+        norms = rows.norm(norm_type, 1, keepdim=True)
+        weight.index_copy_(0, used, rl.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A row of zeros with a one at the index, for each index."""
+    if tensor.dtype != rl.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return rl.zeros((*tensor.shape, num_classes), dtype=rl.int64)
+    if tensor.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    largest = tensor.max().item()
+    if num_classes == -1:
+        num_classes = largest + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif largest >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (tensor.unsqueeze(-1) == rl.arange(num_classes)).to(rl.int64)
+
+
+# --------------------------------------------------------------------------------------------------- bilinear and distances
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`y[o] = x1ᵀ W[o] x2 + b[o]`."""
+    features, in1, in2 = weight.shape
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
+    if input1.shape[-1] != in1:
+        raise RuntimeError(f"bilinear(): input1 size does not match weight size: got {input1.shape[-1]} but expected {in1}")
+    if input2.shape[-1] != in2:
+        raise RuntimeError(f"bilinear(): input2 size does not match weight size: got {input2.shape[-1]} but expected {in2}")
+    batch = tuple(input1.shape[:-1])
+    first = input1.reshape(-1, in1)                                                 # (n, in1)
+    left = rl.matmul(first, weight.permute(1, 0, 2).reshape(in1, features * in2))   # (n, out * in2)
+    result = (left.reshape(-1, features, in2) * input2.reshape(-1, 1, in2)).sum(-1).reshape((*batch, features))
+    return result if bias is None else result + bias
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along a dimension; each length counts as at least `eps`."""
+    length1 = rl.linalg.vector_norm(x1, 2, dim, keepdim=True).clamp_min(eps)
+    length2 = rl.linalg.vector_norm(x2, 2, dim, keepdim=True).clamp_min(eps)
+    return ((x1 / length1) * (x2 / length2)).sum(dim)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The norm of the difference along the last dimension; `eps` is added to the difference."""
+    return rl.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A differentiable sample of a category; `hard` returns the one-hot choice with the soft gradient."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    gumbels = -rl.empty_like(logits, memory_format=rl.contiguous_format).exponential_().log()
+    soft = rl.softmax((logits + gumbels) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, keepdim=True)
+    one = rl.zeros_like(logits, memory_format=rl.contiguous_format).scatter_(dim, index, 1.0)
+    return one - soft.detach() + soft
