@@ -26,14 +26,16 @@ static void node_object_dealloc(PyObject* o) {
   Py_DECREF((PyObject*)type);
 }
 
+static PyObject* node_object_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", node_name(((NodeObject*)o)->node), o); }
+
 static PyTypeObject* type_for(const char* name) {
   auto found = g_types->find(name);
   if (found != g_types->end()) return found->second;
-  std::string* kept = new std::string(name);            // a type keeps a pointer to its name
+  std::string* kept = new std::string(std::string("builtins.") + name);       // a type keeps a pointer to its name
   PyType_Slot slots[] = {{0, nullptr}};
   PyType_Spec spec = {kept->c_str(), sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT, slots};
   PyTypeObject* type = (PyTypeObject*)PyType_FromSpecWithBases(&spec, (PyObject*)NodeType);
-  if (type) (*g_types)[*kept] = type;
+  if (type) (*g_types)[name] = type;
   return type;
 }
 
@@ -392,7 +394,7 @@ static PyMethodDef node_methods[] = {
   {"name", py_name, METH_NOARGS, "name() -> str"},
   {"_sequence_nr", py_sequence_nr, METH_NOARGS, "_sequence_nr() -> int\n\nNodes are executed from the largest to the smallest."},
   {nullptr}};
-static PyType_Slot node_slots[] = {{Py_tp_dealloc, (void*)node_object_dealloc}, {Py_tp_getset, node_getset}, {Py_tp_methods, node_methods}, {0, nullptr}};
+static PyType_Slot node_slots[] = {{Py_tp_dealloc, (void*)node_object_dealloc}, {Py_tp_repr, (void*)node_object_repr}, {Py_tp_getset, node_getset}, {Py_tp_methods, node_methods}, {0, nullptr}};
 static PyType_Spec node_spec = {"rushlight._C.Node", sizeof(NodeObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
 static PyMethodDef tensor_methods[] = {

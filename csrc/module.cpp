@@ -5,7 +5,7 @@
 
 namespace rl {
 
-thread_local ThreadState tls;
+constinit thread_local ThreadState tls;
 
 // ------------------------------------------------------------------------------------------------------------- errors
 PyObject* raise(PyObject* type, const char* format, ...) {

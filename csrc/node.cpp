@@ -56,7 +56,7 @@ void saved_fill(Saved* s, Tensor* t, uint32_t expected, uint16_t index, bool out
 }
 
 static void version_release(Version* v) {
-  if (v && --v->rc == 0) delete v;
+  if (v && --v->rc == 0) PyMem_Free(v);
 }
 
 void node_release_saved(Node* n) {
@@ -85,12 +85,18 @@ static Tensor* second_time() {
   return nullptr;
 }
 
+static Edge history_of(Node* n, const Saved& s) {
+  if (s.output) return {n, s.index};
+  return s.index == NO_HISTORY ? Edge{nullptr, 0} : n->edges()[s.index];
+}
+
 static Tensor* changed(Node* n, const Saved& s, uint32_t now) {
   std::string text = "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.";
   text += TENSOR_TYPE_NAMES[(int)s.layout->dtype];
   text += "Tensor " + shape_text(s.layout) + "]";
-  Node* maker = s.output ? n : n->edges()[s.index].node;
-  uint32_t slot = s.output ? s.index : n->edges()[s.index].slot;
+  Edge from = history_of(n, s);
+  Node* maker = from.node;
+  uint32_t slot = from.slot;
   if (maker && maker->kind != NodeKind::Accumulate) text += ", which is output " + std::to_string(slot) + " of " + function_name(maker) + ",";
   text += " is at version " + std::to_string(now) + "; expected version " + std::to_string(s.expected) + " instead. Hint: ";
   text += g_anomaly ? "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was changed in there or anywhere later."
@@ -111,12 +117,13 @@ Tensor* saved_unpack(Node* n, int index) {
   if (RL_UNLIKELY(!t)) return nullptr;
   if (s.version) { t->version = s.version; ++s.version->rc; }
   if (tls.grad_mode) {
-    Node* maker = s.output ? n : n->edges()[s.index].node;
+    Edge from = history_of(n, s);
+    Node* maker = from.node;
     if (maker && s.output && s.index < n->nout && !dtype_differentiable(s.layout->dtype)) maker = nullptr;     // an index that came with a value
     if (maker) {
       node_hold(maker);
       t->node = maker;
-      t->out_nr = (uint16_t)(s.output ? s.index : n->edges()[s.index].slot);
+      t->out_nr = (uint16_t)from.slot;
       t->requires_grad = 1;
     }
   }
@@ -236,6 +243,7 @@ void tape_clear(Tensor* t) {
 
 // ------------------------------------------------------------------------------------------------------------------ names
 static const char* view_name(const ViewStep& step) {
+  if (step.spec.name) return step.spec.name;
   switch (step.spec.kind) {
     case ViewKind::Alias: case ViewKind::Detach: return "AliasBackward0";
     case ViewKind::Reshape: return "ViewBackward0";
@@ -267,7 +275,7 @@ const char* node_name(Node* n) {
     case NodeKind::View: return view_name(*n->step);
     case NodeKind::Accumulate: return "AccumulateGrad";
     case NodeKind::CopySlices: return "CopySlices";
-    case NodeKind::Function: return n->ctx ? Py_TYPE(n->ctx)->tp_name : "Function";
+    case NodeKind::Function: return n->ctx ? function_short_name(n->ctx) : "Function";
   }
   return "";
 }
@@ -275,8 +283,6 @@ const char* node_name(Node* n) {
 // "MulBackward0" -> "Mul"
 std::string function_name(Node* n) {
   std::string name = node_name(n);
-  size_t dot = name.rfind('.');
-  if (dot != std::string::npos) name = name.substr(dot + 1);
   size_t end = name.rfind("Backward");
   bool suffix = end != std::string::npos && end > 0;
   for (size_t i = suffix ? end + 8 : 0; suffix && i < name.size(); i++) suffix = name[i] >= '0' && name[i] <= '9';

@@ -34,6 +34,7 @@ struct Signature {
   int positional = 0;        // how many may be given by position
   int required = 0;
   bool has_written = false;
+  bool needs_tensor = false; // numbers are allowed everywhere, but not everywhere at once: `add(1, 2)` is no call
   ReturnKind returns = ReturnKind::One;
   PyTypeObject* result_type = nullptr;     // a named tuple, or null
 };
@@ -83,8 +84,17 @@ PyObject* call_params(const Call&);                             // the `params` 
 bool fill_call_defaults(Call&, const Signature&, int from_param);
 
 // -------------------------------------------------------------------------------------------------------------- op.cpp
-const Signature& signature_of(const Call&);
+inline const Signature& signature_of(const Call& c) { return (*c.op->signatures)[c.overload]; }
+Face* op_face(Op*, bool method, uint8_t form);                  // borrowed: the op's own faces; null with AttributeError when it has no such form
+PyObject* dispatch_override(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);    // hooks.torch_function
+PyObject* call_finish(Call&);                                   // run and wrap, for faces and operators
+const uint32_t G_DISPATCH = G_MODE | G_AUTOCAST | G_FUNC | G_PROFILE;    // guards that take the call to Python
 PyObject* wrap_results(const Call&, PyObject** outs, int n);    // takes the references over
-int run_inplace_or_out(Call&, PyObject** outs, int max);        // plan.cpp: forms 1 and 2, with every check
+
+// -------------------------------------------------------------------------------------------------------- calls.cpp
+NativeOp native_find(const char* name);                         // null when unknown
+bool op_register(Op*);
+int run_inplace_or_out(Call&, PyObject** outs, int max);        // inplace.cpp: forms 1 and 2, with every check
+bool init_calls(PyObject* m); bool init_recipe(PyObject* m);
 
 }  // namespace rl

@@ -85,6 +85,8 @@ Op* backward_op_of(PyObject* key);         // borrowed: the one anonymous op of 
 // ------------------------------------------------------------------------------------------ tables and replay (inside)
 Plan* plan_lookup(Call&, uint64_t mask);   // borrowed: valid until Python may run; null with an error. May compile
 int plan_run(Plan*, Call&, PyObject** outs, int max);
+bool plan_launch(Plan*, Call&, Storage** buffers);                                    // the steps alone
+int plan_outputs(Plan*, Call&, Storage** buffers, PyObject** outs, int max);         // wrap, bump versions, record on the tape
 uint64_t grad_mask(const Call&);
 // Evaluate for this call: a new plan without a key, null and *applies == false when a guard fails, null with an error otherwise.
 Plan* plan_evaluate(Recipe*, const Call&, uint64_t mask, bool* applies);
@@ -98,7 +100,7 @@ int record_plan(Plan*, Call&, PyObject** outs, int max);
 
 struct Stats { int64_t hits, table_hits, misses, recipe_evaluations, guard_failures, compiles, evictions, recipe_evictions, launches, recorded, flushes, native_calls, overlaps; };
 extern Stats g_stats;
-struct Hooks { PyObject *compile, *torch_function, *flush, *wrap_result, *guarded; };
+struct Hooks { PyObject *compile, *torch_function, *flush, *guarded; };
 extern Hooks g_hooks;
 
 }  // namespace rl

@@ -1,14 +1,18 @@
 // The operating system, behind one file: aligned memory, mapped pages, what must happen around fork.
 #pragma once
+#include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <malloc.h>
 #include <windows.h>
 #else
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -72,6 +76,72 @@ inline bool protect_pages(void* p, size_t bytes) {
   return VirtualProtect(p, bytes, PAGE_NOACCESS, &old) != 0;
 #else
   return mprotect(p, bytes, PROT_NONE) == 0;
+#endif
+}
+
+// Memory that other processes can map: an object known by its file descriptor only (its name is gone before anybody else could use it), so it
+// disappears with the last process that holds it. -1 and null on failure, errno says why.
+#ifndef _WIN32
+inline int shared_new(size_t bytes) {
+  for (unsigned attempt = 0; attempt < 64; attempt++) {
+    static unsigned serial = 0;
+    char name[64];
+    snprintf(name, sizeof name, "/rushlight_%lld_%u", (long long)getpid(), serial++);
+    int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return -1;
+    shm_unlink(name);
+    if (ftruncate(fd, (off_t)bytes) == 0) return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+  }
+  return -1;
+}
+inline void* shared_map(int fd, size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+inline long long shared_size(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? (long long)status.st_size : -1;
+}
+inline void shared_unmap(void* p, size_t bytes) { munmap(p, bytes); }
+inline int handle_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+inline void handle_close(int fd) { close(fd); }
+#else
+inline int shared_new(size_t) { errno = ENOSYS; return -1; }
+inline void* shared_map(int, size_t) { return nullptr; }
+inline long long shared_size(int) { return -1; }
+inline void shared_unmap(void*, size_t) {}
+inline int handle_duplicate(int) { return -1; }
+inline void handle_close(int) {}
+#endif
+
+// Memory for machine code: reserved as one range, then page by page opened for writing and sealed for running, never both at once.
+inline void* reserve_code(size_t bytes) {
+#ifdef _WIN32
+  return VirtualAlloc(nullptr, bytes, MEM_RESERVE, PAGE_NOACCESS);
+#else
+  void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+#endif
+}
+inline bool open_code(void* p, size_t bytes) {
+#ifdef _WIN32
+  return VirtualAlloc(p, bytes, MEM_COMMIT, PAGE_READWRITE) != nullptr;
+#else
+  return mprotect(p, bytes, PROT_READ | PROT_WRITE) == 0;
+#endif
+}
+inline bool seal_code(void* p, size_t bytes) {
+#ifdef _WIN32
+  DWORD old;
+  return VirtualProtect(p, bytes, PAGE_EXECUTE_READ, &old) && FlushInstructionCache(GetCurrentProcess(), p, bytes);
+#else
+  __builtin___clear_cache((char*)p, (char*)p + bytes);
+  return mprotect(p, bytes, PROT_READ | PROT_EXEC) == 0;
 #endif
 }
 

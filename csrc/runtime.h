@@ -64,6 +64,7 @@ enum StorageFlag : uint8_t { ST_EXTERNAL = 1, ST_SHARED = 2, ST_PENDING = 4, ST_
 Storage* storage_new(int64_t nbytes, Device = Device::CPU);                 // new; out of memory: exception naming the size
 Storage* storage_external(void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // new
 bool storage_resize(Storage*, int64_t nbytes);                              // keeps the content
+bool storage_move(Storage*, void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // other memory under the same storage; the caller has copied the content
 void storage_free(Storage*);
 inline void incref(Storage* s) { ++s->rc; }
 inline void decref(Storage* s) { if (--s->rc == 0) storage_free(s); }
@@ -248,7 +249,7 @@ void native_register(const char* name, NativeOp);                // before the P
 // Zero on the hot path. Any bit set: the call takes the slow path, which looks at the bits one by one.
 enum Guard : uint32_t { G_MODE = 1 /*__torch_function__ modes*/, G_RECORD = 2 /*compile()*/, G_ANOMALY = 4, G_INFERENCE = 8, G_PROFILE = 16, G_AUTOCAST = 32, G_FUNC = 64, G_NO_DISPATCH = 128 };
 struct ThreadState { uint32_t guard = 0; bool grad_mode = true; uint64_t sequence = 0; };
-extern thread_local ThreadState tls;
+extern constinit thread_local ThreadState tls;     // constinit: no initialisation check at each use
 
 // ------------------------------------------------------------------------------------------------ tape, as others see it (tape.cpp)
 void node_incref(Node*); void node_decref(Node*);

@@ -21,7 +21,7 @@ static const Names& names() { static Names n; return n; }
 
 // What the parameter is called through this face.
 static PyObject* face_name(const Face* face, const Param& p) {
-  return !face->is_method && p.name == names().self && p.kind == ParamKind::Tensor ? names().input : p.name;
+  return !face->is_method && p.name == names().self && (p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorOrScalar) ? names().input : p.name;
 }
 static bool same(PyObject* a, PyObject* b) { return a == b || PyUnicode_Compare(a, b) == 0; }
 static bool answers_to(const Face* face, const Param& p, PyObject* keyword) {
@@ -115,6 +115,11 @@ static int try_signature(const Given& g, int overload, Call& c, PyObject** out, 
     int r = RL_UNLIKELY(p.face_only) ? take_face_only(p, v, c) : convert_argument(g.face, op, p, v, c, overloaded, strict);
     if (RL_UNLIKELY(r <= 0)) return r;
   }
+  if (sig.needs_tensor && !*overloaded) {
+    bool any = false;
+    for (int i = 0; i < c.nt; i++) any |= c.t[i] != nullptr;
+    if (RL_UNLIKELY(!any)) return 0;
+  }
   if (RL_LIKELY(keywords_used == g.nkw)) return 1;
   if (!g.face->is_method && (op->forms & FORM_OUT))
     for (Py_ssize_t i = 0; i < g.nkw; i++) if (same(PyTuple_GET_ITEM(g.kwnames, i), names().out)) { *out = g.args[g.nargs + i]; keywords_used++; }
@@ -144,7 +149,7 @@ std::string signature_text(const Op*, const Signature& sig, bool method, bool wi
   for (size_t i = method ? 1 : 0; i < sig.params.size(); i++) {
     const Param& p = sig.params[i];
     if (p.keyword_only && !star) { item("*"); star = true; }
-    std::string name = !method && p.name == names().self && p.kind == ParamKind::Tensor ? "input" : text_of(p.name);
+    std::string name = !method && p.name == names().self && (p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorOrScalar) ? "input" : text_of(p.name);
     item(param_type_text(p) + " " + name + (p.fallback ? " = " + default_text(p.fallback) : ""));
   }
   if (with_out && !method) { if (!star) item("*"); item("Tensor out = None"); }
@@ -167,6 +172,8 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
     return name + "() takes " + plural(most, "positional argument") + " but " + std::to_string(got) + (got == 1 ? " was given" : " were given");
   }
   std::vector<std::string> missing;
+  int first_number = -1;             // a number where a tensor would do: wrong when there is no tensor at all
+  bool any_tensor = false;
   for (int i = 0; i < (int)sig.params.size(); i++) {
     const Param& p = sig.params[i];
     Py_ssize_t where = -1;
@@ -185,6 +192,8 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
     bool overloaded = false;
     int r = p.face_only ? take_face_only(p, v, scratch) : convert_argument(g.face, op, p, v, scratch, &overloaded, op->signatures->size() == 1);
     if (r < 0) { *raised = true; return ""; }
+    for (int k = 0; k < scratch.nt; k++) any_tensor |= scratch.t[k] != nullptr;
+    if (first_number < 0 && p.kind == ParamKind::TensorOrScalar && by_position) first_number = i;
     if (r == 0) {
       std::string at = by_position ? " (position " + std::to_string(i + 1 - skip) + ")" : "";
       return name + "(): argument '" + text_of(face_name(g.face, p)) + "'" + at + " must be " + param_type_text(p) + ", not " + type_text(v);
@@ -195,6 +204,9 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
     for (size_t i = 0; i < missing.size(); i++) s += (i ? ", \"" : "\"") + missing[i] + "\"";
     return s;
   }
+  if (sig.needs_tensor && !any_tensor && first_number >= 0)
+    return name + "(): argument '" + text_of(face_name(g.face, sig.params[first_number])) + "' (position " + std::to_string(first_number + 1 - skip) + ") must be Tensor, not " +
+           type_text(g.args[first_number]);
   for (Py_ssize_t i = 0; i < g.nkw; i++) {
     PyObject* k = PyTuple_GET_ITEM(g.kwnames, i);
     bool known = !method && (op->forms & FORM_OUT) && same(k, names().out);

@@ -272,6 +272,36 @@ bool storage_resize(Storage* s, int64_t nbytes) {
   return true;
 }
 
+// The storage now stands for other memory (shared memory): its header stays, so all tensors over it see the change. The old memory is freed; if somebody
+// outside may look at it (ST_NORESIZE), it is kept until the storage dies.
+bool storage_move(Storage* s, void* data, int64_t nbytes, void (*release)(Storage*), void* owner) {
+  bool in_block = s->size_class < SMALL_CLASSES && !s->release;      // its memory is its own header's block, which stays anyway
+  if (in_block || !(s->flags & ST_NORESIZE)) {
+    free_data(s);
+    s->release = release;
+    s->owner = owner;
+  } else {
+    struct Moved { Storage* kept; void (*release)(Storage*); void* owner; };
+    Storage* kept = header_alone(s->nbytes, Device::CPU, s->size_class);
+    if (!kept) return false;
+    kept->data = s->data; kept->release = s->release; kept->owner = s->owner;
+    ++g_storages;
+    s->owner = new Moved{kept, release, owner};
+    s->release = [](Storage* self) {
+      Moved* moved = (Moved*)self->owner;
+      self->owner = moved->owner;
+      moved->release(self);
+      decref(moved->kept);
+      delete moved;
+    };
+  }
+  s->data = (char*)data;
+  s->nbytes = nbytes;
+  if (s->size_class >= SMALL_CLASSES) s->size_class = CLASS_EXTERNAL;
+  s->flags |= ST_EXTERNAL;
+  return true;
+}
+
 // ----------------------------------------------------------------------------------------------------- UntypedStorage
 struct StorageObject { PyObject_HEAD Storage* storage; PyObject* dict; PyObject* weakrefs; };
 PyTypeObject* UntypedStorageType;

@@ -88,7 +88,8 @@ bool tape_record(Plan* plan, const Call& call, PyObject** outs, int nout, Storag
     Tensor* out = (Tensor*)outs[i];
     if (!out || (PyObject*)out == Py_None || !dtype_differentiable(out->layout->dtype)) continue;
     if (RL_LIKELY(!call.form)) {
-      if (RL_UNLIKELY(out->node != nullptr)) continue;        // "returns self": it has its history already
+      // An argument given back has its own history; so has a view.
+      if (RL_UNLIKELY(plan->outs[i].kind != RefKind::Buffer) && (plan->outs[i].kind == RefKind::Arg || out->node)) continue;
       take_history(out, n, i);
       continue;
     }
@@ -300,6 +301,8 @@ static bool check_written(Tensor* t, bool recorded) {
   return true;
 }
 
+bool tape_check_written(Tensor* t) { return check_written(t, tls.grad_mode); }
+
 bool tape_before_inplace(const Call& call) {
   bool recorded = false;
   if (tls.grad_mode) {
@@ -337,6 +340,8 @@ static void replace_history(Tensor* t, Node* n, uint32_t slot) {
   if (old->kind == NodeKind::Accumulate && old->leaf == t) { old->leaf = nullptr; if (old->rc > 1) Py_DECREF((PyObject*)t); }
   node_drop(old);
 }
+
+void tape_set_history(Tensor* t, Node* n, uint32_t slot) { replace_history(t, n, slot); }
 
 // Every live view of a base that now has a history requires grad; which history, it finds out when asked.
 static void wake_views(Tensor* base) {
@@ -398,19 +403,22 @@ void tape_detach_(Tensor* t) {
 // By-value and run-time integers lie in a Call as runtime.h says.
 struct GradientCall {
   Call call;
+  bool good = false;
   GradientCall(const char* name, Tensor* grad) {
     call.op = op_find(name);
+    good = call.op && call_reserve(call, 1, 16, 4 * MAX_DIMS + 8);
     call.t[0] = grad; call.nt = 1;
   }
   GradientCall& sizes(const int64_t* v, int n) {
+    if (!good) return *this;
     call.static_words[call.nstatic++] = n;
     for (int i = 0; i < n; i++) call.syms[call.nsym++] = v[i];
     return *this;
   }
-  GradientCall& number(int64_t v) { call.static_words[call.nstatic++] = (uint64_t)v; return *this; }
-  GradientCall& sym(int64_t v) { call.syms[call.nsym++] = v; return *this; }
+  GradientCall& number(int64_t v) { if (good) call.static_words[call.nstatic++] = (uint64_t)v; return *this; }
+  GradientCall& sym(int64_t v) { if (good) call.syms[call.nsym++] = v; return *this; }
   Tensor* run() {
-    if (!call.op) return nullptr;
+    if (!good) return nullptr;
     PyObject* out = nullptr;
     return run_call(call, &out, 1) < 0 ? nullptr : (Tensor*)out;
   }
@@ -476,7 +484,14 @@ static PyObject* py_set_inference_mode(PyObject*, PyObject* on) {
 }
 static PyObject* py_is_inference_mode(PyObject*, PyObject*) { return PyBool_FromLong((tls.guard & G_INFERENCE) != 0); }
 
+static PyObject* py_bump_version(PyObject*, PyObject* o) {
+  if (!is_tensor(o)) return raise(PyExc_TypeError, "expected a Tensor, not %s", Py_TYPE(o)->tp_name);
+  bump_version((Tensor*)o);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+  {"bump_version", py_bump_version, METH_O, "bump_version(tensor)\n\nThe data changed by other means than an operation."},
   {"set_grad_enabled", py_set_grad_enabled, METH_O, "set_grad_enabled(on) -> bool\n\nSwitches recording for this thread; the old setting."},
   {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled() -> bool"},
   {"set_inference_mode", py_set_inference_mode, METH_O, "set_inference_mode(on) -> bool\n\nThe old setting. Grad mode is the caller's to switch."},

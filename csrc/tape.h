@@ -25,13 +25,14 @@ enum class NodeKind : uint8_t { Plan, View, Accumulate, CopySlices, Function };
 
 struct Edge { Node* node; uint32_t slot; };
 
+const uint16_t NO_HISTORY = 0xFFFF;
 struct Saved {
   Storage* storage;      // null: an absent optional argument
   Layout* layout;
   int64_t offset;
   Version* version;      // as in Tensor; owned
   uint32_t expected;     // version when saved
-  uint16_t index;        // an input's history is edges()[index]; an output is slot `index` of the node itself
+  uint16_t index;        // an input's history is edges()[index] (or NO_HISTORY); an output is slot `index` of the node itself
   bool output;
 };
 
@@ -140,6 +141,8 @@ struct ViewStep {
   int written;                                // CopySlices: which of the writer's arguments is the written view
 };
 Tensor* view_step_backward(const ViewStep&, Tensor* grad);      // new
+void tape_set_history(Tensor*, Node*, uint32_t slot);      // in place of whatever it had
+bool tape_check_written(Tensor*);             // may this tensor be written by a recorded operation?
 bool rebase_history(Tensor* self, Node*, uint32_t slot, int argument);   // self was written by the node; argument: which of its arguments self is
 
 // ---------------------------------------------------------------------------------------------------------- engine (engine.cpp)
@@ -157,12 +160,15 @@ void anomaly_report(Node*);                   // warns with it; keeps the curren
 // -------------------------------------------------------------------------------------------------- Python's face (grad_fn.cpp)
 PyObject* node_object(Node*);                 // new: grad_fn; the same object as long as one is alive
 PyObject* tensor_grad_fn(Tensor*);            // new: grad_fn or None; regenerates stale views
+PyObject* node_next_functions(Node*);         // new
 bool retain_grad(Tensor*);
 bool init_grad_fn(PyObject* m);               // called by init_tape
 
 // --------------------------------------------------------------------------------------------- autograd.Function (function.cpp)
 extern PyTypeObject* FunctionBaseType;
 bool function_apply_backward(Node*, Tensor** grads, uint64_t needed, Tensor** results);
+Node* function_node(PyObject* ctx);           // borrowed; null: not a ctx, or one without a graph
+const char* function_short_name(PyObject* ctx);
 void function_node_dies(PyObject* ctx);
 void function_release_saved(PyObject* ctx);
 

@@ -24,5 +24,14 @@ Tensor* view_neg(Tensor*);
 Tensor* view_real(Tensor*);
 Tensor* view_imag(Tensor*);
 Tensor* view_as_real(Tensor*);
+Tensor* view_as_complex(Tensor*);
+Tensor* view_dtype(Tensor*, DType);
+Tensor* view_alias(Tensor*);
+Tensor* view_narrow(Tensor*, int64_t dim, int64_t start, int64_t length);
+Tensor* view_squeeze(Tensor*, uint64_t dims, const char* name);      // a bit per dimension; those of another size than 1 stay
+Tensor* view_diagonal(Tensor*, int64_t offset, int64_t dim1, int64_t dim2);
+Tensor* view_unfold(Tensor*, int64_t dim, int64_t window, int64_t step);
+Tensor* view_piece(Tensor*, int dim, int64_t start, int64_t stop, const char* name);      // split: arguments are known to be good
+Tensor* view_element(Tensor*, int dim, int64_t index, const char* name);                  // unbind: the same
 
 }  // namespace rl

@@ -262,3 +262,4 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
 def _node_name(name): return ''.join(w.capitalize() for w in name.strip('_').split('_')) + 'Backward0'
 def all(): return list(_definitions.values())
 def find(name): return _definitions[name]
+get = find

@@ -37,8 +37,9 @@ def gradients(outputs, cotangents, wrt):
             done.update(group.results)
             for node, g in _call_gradients(group, [ct.get(r) for r in group.results], needs): accumulate(node, g)
             continue
+        spreads = n.op == 'expand' or n.op not in VJP          # only there may an operand be smaller than the result
         for a, g in zip(n.args, _vjp(n, ct[n])):
-            if g is not None and a in needs: accumulate(a, _fit(g, n.shape, a))
+            if g is not None and a in needs: accumulate(a, _fit(g, n.shape if spreads else a.shape, a))
     return hoist([ct[w].node if w in ct else None for w in wrt], [g.node for g in cotangents if g is not None])
 
 
@@ -201,33 +202,53 @@ def remake(n, args):
 DEAR = {'matmul', 'draw', 'scan', 'scatter'}           # never computed twice
 
 
-class Partition:
-    """saved: forward nodes the backward starts from, in order. Each is an input, an output or a hidden value of the forward."""
-
-    def __init__(self): self.saved = []
-
-
 def partition(outputs, grads, cotangents, keep_outputs=True):
-    """Demand-driven from the gradients. Inputs and outputs of the operator exist anyway; the small result of a reduction is dear to recompute and
-    cheap to keep; full-size pointwise values are recomputed (on a CPU a trip to memory costs more than a polynomial).
-    Returns the saved nodes in the order they are met."""
-    grads = [g for g in grads if g is not None]
-    everything = closure([o for o in outputs if o is not None] + grads)
-    dependent, forward = set(cotangents), set(closure([o for o in outputs if o is not None]))
+    """What the backward starts from, demand-driven from the gradients. Inputs and outputs of the operator exist anyway; the small result of a
+    reduction is dear to recompute and cheap to keep; full-size pointwise values are recomputed (on a CPU a trip to memory costs
+    more than a polynomial).
+
+    Returns (saved, stands_for): the saved nodes in the order they are met, and for each forward node that is read off a saved one, which.
+    A value whose rounding to half precision is an output is read off that output, as torch does."""
+    grads, outputs = [g for g in grads if g is not None], [o for o in outputs if o is not None]
+    everything = closure(outputs + grads)
+    dependent, forward = set(cotangents), set(closure(outputs))
     for n in everything:
         if any(a in dependent for a in n.args): dependent.add(n)
     reduced = {}
     for n in everything: reduced[n] = n.op in ('reduce', 'argreduce') or any(reduced[a] for a in n.args)
     size_class = lambda n: sum(not is_one(s) for s in n.shape)
     full = max((size_class(n) for n in everything), default=0)
-    free = set(o for o in outputs if o is not None) if keep_outputs else set()
-    saved, seen, todo = [], set(), list(reversed(grads))
+    free = {}
+    for o in outputs if keep_outputs else ():
+        n = o
+        free.setdefault(n, o)
+        while n.op == 'call':
+            n = n.args[0]
+            free.setdefault(n, o)
+        if n.op == 'cast' and n.dtype in T.HALF and is_float(n.args[0].dtype): free.setdefault(n.args[0], o)
+    saved, stands_for, seen, todo = [], {}, set(), list(reversed(grads))
     while todo:
         n = todo.pop()
         if n in seen: continue
         seen.add(n)
         if n in cotangents: continue
         small = n in forward and reduced[n] and size_class(n) < full and n.op not in ('const', 'size', 'scalar')
-        if n not in dependent and (n.op == 'input' or n in free or small or n in forward and n.op in DEAR): saved.append(n)
-        else: todo.extend(reversed(n.args))
-    return saved
+        if n in dependent: kept = None
+        elif n.op == 'input': kept = n
+        elif n in free: kept = free[n]
+        else: kept = n if small or n in forward and n.op in DEAR else None
+        if kept is None: todo.extend(reversed(n.args))
+        else:
+            stands_for[n] = kept
+            if kept not in saved: saved.append(kept)
+    for n in sorted((n for n in saved if n.op != 'input' and n not in outputs), key=lambda n: -n.id):
+        if _cheap(n, [m for m in saved if m is not n]):
+            saved.remove(n)
+            del stands_for[n]
+    return saved, stands_for
+
+
+def _cheap(n, saved):
+    """A hidden value that follows from other saved ones element by element (the mean from the sum): not worth memory of its own."""
+    allowed = ('const', 'size', 'scalar', 'reshape', 'expand')
+    return n.op in PRIMITIVES and all(m in saved or m.op in PRIMITIVES or m.op in allowed for m in closure([n], stop=saved))

@@ -13,7 +13,7 @@ from .graph import closure, is_complex, same_shape
 from .loops import BLOCK, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
 from .symbolic import contiguous_strides, hint, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn'}     # never evaluated on demand
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked'}     # never evaluated on demand
 LEAVES = {'const', 'scalar', 'size', 'iota'}
 
 
@@ -22,7 +22,7 @@ class MustStore(Exception):
 
 
 class Indirect(Exception):
-    """A result whose strides do not fit its kernel: computed in a buffer of its own, then copied."""
+    """A result whose strides do not fit its kernel: to be computed in memory of its own, then copied."""
     def __init__(self, node, why): self.node, self.why = node, why
 
 
@@ -271,7 +271,7 @@ END_REASON = {
     'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
     'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
-    'argcolumn': 'an argreduction over an outer dimension sweeps all rows',
+    'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
 }
 STAYS = {'matmul': 'an operand of a matrix product must be in memory'}
 
@@ -284,7 +284,7 @@ class Fusion:
         self.roots_wanted, self.program, self.allocate = roots, program, allocate
         self.inputs = inputs                        # node -> Memory, in memory when the recipe starts
         self.must, self.reasons = {}, {}            # node -> why it is stored
-        self.indirect = {}
+        self.redirect = None                        # called with a result that cannot be written where it belongs by its own kernel
         self.memories = {}
 
     # -- what is in memory
@@ -293,7 +293,7 @@ class Fusion:
         return self.inputs.get(node)
 
     def memory(self, node):
-        if node not in self.memories: self.memories[node] = self.allocate(node, node in self.indirect)
+        if node not in self.memories: self.memories[node] = self.allocate(node)
         return self.memories[node]
 
     def memory_of_view(self, node, wave):
@@ -322,20 +322,22 @@ class Fusion:
                 strides[d] = strides[d] * -1
         return Memory(m.place, m.dtype, node.shape, strides, offset)
 
-    def run(self, schedule):
-        """Kernels and special steps in order. schedule(kernel) may raise MustStore or Indirect too."""
+    def run(self, schedule, lower):
+        """Kernels, and what lower(node, wave) makes of nodes that are not nests, in order. Both callbacks may raise MustStore or Indirect."""
         for _ in range(10000):
-            try: return self.attempt(schedule)
+            try: return self.attempt(schedule, lower)
             except MustStore as e:
                 if e.node in self.must: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
                 self.must[e.node] = e.why
             except Indirect as e:
-                if e.node in self.indirect: raise RuntimeError(f'compiler: {e.node!r}: {e.why}') from e
-                self.indirect[e.node] = e.why
+                # The value keeps its place in the graph; a copy of it becomes the result.
+                self.redirect(e.node, e.why)
+                self.roots_wanted = [r for r in self.roots_wanted if r is not e.node and r not in self.allocate.outputs] + list(self.allocate.outputs)
+                self.must[e.node] = e.why
             self.memories = {}
         raise RuntimeError('compiler: fusion does not settle')
 
-    def attempt(self, schedule):
+    def attempt(self, schedule, lower):
         order = closure(self.roots_wanted)
         self.roots = {}
         for r in self.roots_wanted: self.roots[r] = 'a result'
@@ -360,9 +362,10 @@ class Fusion:
         self.merge(groups)
         steps = []
         for w in sorted({w for w, _ in groups} | set(specials)):
+            for n in specials.get(w, ()): steps += lower(self, n, w) if n.op == 'checked' else ()
             for (gw, _), (signature, nodes) in groups.items():
                 if gw == w: steps.append(self.kernel(f'k{len(steps)}', signature, nodes, w, schedule))
-            for n in specials.get(w, ()): steps.append((n, w))
+            for n in specials.get(w, ()): steps += lower(self, n, w) if n.op != 'checked' else ()
         return steps
 
     def merge(self, groups):
@@ -435,7 +438,7 @@ class Fusion:
             k.outer = [a for a in axes if a not in row_axes]
             if k.columns: k.rows, k.outer = k.outer, []
         else: k.inner_axes, k.outer = [], axes
-        k.reasons = {f'%{n.id}:{n.op}': self.indirect.get(n) or self.roots[n] for n in nodes}
+        k.reasons = {f'%{n.id}:{n.op}': self.roots[n] for n in nodes}
         schedule(k, self)
         return k
 
@@ -453,6 +456,20 @@ class Fusion:
         value = b.value(source, tuple(view))
         k.stores.append(Store(value, memory, strides, offset))
         k.stores[-1].node = n
+
+    def copy_kernel(self, node, memory, w, schedule):
+        """A kernel that evaluates node over its own shape into given memory."""
+        dense = solid(node.shape)
+        b = Builder(self, w, [node.shape[d] for d in dense])
+        k = Kernel(f'write %{node.id}', 'nest', b.sizes)
+        k.builder, k.wave, k.nodes = b, w, [node]
+        view = [ZERO] * node.ndim
+        for a, d in enumerate(dense): view[d] = Affine({a: 1})
+        store = Store(b.value(node, tuple(view)), memory, {a: memory.strides[d] for a, d in enumerate(dense)}, memory.offset)
+        store.node = node
+        k.stores, k.inner_axes, k.outer = [store], [], list(range(len(dense)))
+        schedule(k, self)
+        return k
 
     def partial_effect(self, k, b, n):
         """The operand at every index of its space; partial results laid out [kept leading dims, blocks, kept trailing dims]."""

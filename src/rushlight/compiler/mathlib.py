@@ -12,7 +12,7 @@ from rushlight.compiler import mathlib_arith, mathlib_exp, mathlib_special, math
 # lgamma below 0 and digamma below 0 are bounded absolutely near their zeros (1e-14 in double).
 ULP = {
     'exp': (1, 1), 'exp2': (1, 1), 'expm1': (2, 2), 'log': (1, 1), 'log2': (1, 1), 'log10': (1, 1), 'log1p': (1, 1),
-    'sin': (2, 1), 'cos': (2, 1), 'tan': (1, 2), 'asin': (1, 1), 'acos': (1, 1), 'atan': (1, 1), 'atan2': (1, 1),
+    'sin': (2, 1), 'cos': (2, 1), 'tan': (1, 2), 'asin': (1, 1), 'acos': (1, 1), 'atan': (1, 1), 'atan2': (1, 2),
     'sinh': (1, 2), 'cosh': (1, 2), 'tanh': (2, 2), 'asinh': (1, 2), 'acosh': (1, 2), 'atanh': (1, 2),
     'sqrt': (0.5, 0.5), 'rsqrt': (2, 2), 'sigmoid': (2, 2), 'erf': (2, 2), 'erfc': (1, 3), 'erfinv': (1, 2),
     'lgamma': (1, 3), 'digamma': (1, 3), 'pow': (1, 1), 'fmod': (0, 0), 'remainder': (0.5, 0.5), 'hypot': (1, 1),

@@ -1,7 +1,8 @@
 """The error functions, log-gamma and digamma: bodies in IR, any width. Kinds as in mathlib_exp.py."""
 from rushlight.compiler import mathlib_tables as tables
-from rushlight.compiler.mathlib_exp import (INF, KIND, NAN, absolute, at_least, at_most, const, exp, exp_normal, log_of, negate,
+from rushlight.compiler.mathlib_exp import (INF, KIND, NAN, absolute, at_least, at_most, const, exp, exp_normal, log_of, log_tail, negate,
                                             polynomial)
+from rushlight.compiler.mathlib_arith import both
 from rushlight.compiler.mathlib_trig import cosine, sine
 
 TWO_OVER_SQRT_PI = 1.1283791670955126
@@ -66,6 +67,7 @@ HALF_LOG_2PI = 0.9189385332046728
 # Stirling's series of log-gamma in 1/x^2, times 1/x; and of digamma, times 1/x^2
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+SQRT_HALF, SQRT_TWO = 0.7071067811865476, 1.4142135623730951
 STEPS = 10                                       # the recurrence carries arguments up to this many down; Stirling's series is exact enough beyond
 
 
@@ -85,20 +87,22 @@ def lgamma(f, x, kind=None):
     """log |Gamma(x)|. Around 1 and 2, where it vanishes, a polynomial times the distance; up to 10 by the recurrence, Stirling's
     series beyond, reflection below 0 (where near the zeros of the function the error is absolute, about 1e-15)."""
     a = absolute(f, x)
-    # a = base + y with |y| <= 1/2: lgamma(2 + y) = y P(y), then down (a < 1.5) or up (a > 2.5) by logarithms of one product
+    # lgamma(2 + y) = y P(y) for sqrt(2) - 2 <= y <= 1/2; from there down (a < sqrt 2) or up (a > 2.5) by the logarithm of one product
     product = const(f, x, 1.0)
-    t = at_most(f, a, STEPS + 3.0)
-    y = t
+    y = at_most(f, a, STEPS + 3.0)
     for _ in range(STEPS):
-        over = y.compare('', 'oge', 2.5)
+        over = y >= 2.5
         y = f.select(over, y - 1.0, y)
         product = f.select(over, product * y, product)
-    below_half, below = a < 0.5, a < 1.5
+    below_half, below_one, below = a < 0.5, a < SQRT_HALF, a < SQRT_TWO
+    argument = f.select(below_half, f.fma(a, a, a), f.select(below, a, f.select(a > STEPS + 2.5, a, product)))
+    logarithm = log_of(f, argument, 'f64')
     y = f.select(below_half, a, f.select(below, a - 1.0, y - 2.0))
-    down = f.select(below_half, f.fma(a, a, a), a)
-    logarithm = log_of(f, f.select(below, down, f.select(a > STEPS + 2.5, a, product)), 'f64')
     core = polynomial(f, y, tables.LGAMMA['f64'])
-    near = f.fma(core, y, f.select(below, negate(f, logarithm), logarithm))
+    # around 1 lgamma(a) = y P(y) - log(1 + y): the terms in y nearly cancel, so they are taken together
+    around_one = f.fma(core - 1.0, y, negate(f, log_tail(f, y, 'f64')))
+    near = f.fma(core, y, f.select(below_one, negate(f, logarithm), f.select(a > 2.0, logarithm, 0.0)))
+    near = f.select(both(f, a >= SQRT_HALF, below), around_one, near) + 0.0          # not -0 at 1 and 2
     far = stirling(f, a, logarithm)
     r = f.select(a > STEPS + 2.5, far, near)
     r = f.select(a.eq(INF), INF, r)

@@ -80,6 +80,10 @@ def rule_dtypes(rule, operands, name, default='f32', dtype=None):
     """(compute dtype, result dtype) of a rule category. operands as for result_type, in argument order; dtype: a `dtype=` argument.
     A result dtype of None means that the body answers for it."""
     if not operands: return (compute_dtype(dtype), dtype) if dtype else (default, default)
+    if rule in MATCHING: return _matching(rule, operands, name)
+    if rule == 'dtype':                     # `dtype=` casts first; otherwise as promoted
+        common = dtype or result_type(operands, default)
+        return compute_dtype(common), common
     if rule == 'keep': common = operands[0][0]
     elif rule == 'norm':                    # `dtype=` first, then a real result; integers are refused
         common = dtype or result_type(operands, default)
@@ -107,6 +111,27 @@ def rule_dtypes(rule, operands, name, default='f32', dtype=None):
             raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[common]}\'')
         return common, common
     raise ValueError(f'{name}: unknown dtype rule {rule!r}')
+
+
+MATCHING = ('match', 'float_match', 'first_float')
+
+
+def _matching(rule, operands, name):
+    """match: all tensors have one dtype. float_match: a floating one; parameters may be f32 beside half inputs. first_float: the first decides,
+    the other floats are cast and integers (class indices) arrive as they are."""
+    first = operands[0][0]
+    if rule != 'match' and not (is_float(first) or is_complex(first)):
+        raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[first]}\'')
+    for other, _ in operands[1:] if rule != 'first_float' else ():
+        if other == first or rule == 'float_match' and first in ('f16', 'bf16') and other == 'f32': continue
+        if rule == 'match':
+            raise RuntimeError(f'expected m1 and m2 to have the same dtype, but got: {C_NAME.get(first, first)} != {C_NAME.get(other, other)}')
+        raise RuntimeError(f'expected scalar type {SCALAR_TYPE_NAME[first]} but found {SCALAR_TYPE_NAME[other]}')
+    return compute_dtype(first), first
+
+
+C_NAME = {'b1': 'bool', 'u8': 'unsigned char', 'i8': 'signed char', 'i16': 'short', 'i32': 'int', 'i64': 'long long', 'f16': 'c10::Half',
+          'bf16': 'c10::BFloat16', 'f32': 'float', 'f64': 'double', 'c64': 'c10::complex<float>', 'c128': 'c10::complex<double>'}
 
 
 def _need_float(dtype, name, message):

@@ -134,7 +134,7 @@ def _load(g, y, x, *rest):
         source = T.where(valid, g, 0) if guarded else g
         places = [T.where(valid, e, 0) for e in indices] if guarded else indices
         gx = T.scatter(zeros_like(x), places, T.expand(source, y.shape), 'add')
-    return (gx,) + dead + ((None, T.where(valid, 0, g)) if guarded else ())
+    return (gx,) + dead + ((None, unbroadcast(T.where(valid, 0, g), y.shape, other.shape)) if guarded else ())
 
 
 def _scatter(g, y, base, src, *indices):

@@ -16,7 +16,7 @@ from .. import registry
 from . import promotion
 from .graph import (DTYPE_OF_TORCH_NAME, SCALAR_TYPE_NAME, broadcast_shapes, hint_of, is_complex as _complex, is_float as _float,
                     same_shape)
-from .promotion import DIMENSIONED, NUMBER, ZERO_DIM, compute_dtype
+from .promotion import DIMENSIONED, NUMBER, ZERO_DIM
 from .symbolic import SymInt, known_equal, product
 
 KIND_DTYPE = {'b': 'b1', 'i': 'i64', 'f': 'f64', 'c': 'c128'}
@@ -161,6 +161,11 @@ def finite_range(dtype):
     high = {'f16': 65504.0, 'bf16': 3.3895313892515355e38, 'f32': 3.4028234663852886e38, 'f64': 1.7976931348623157e308,
             'f8e4m3': 448.0, 'f8e5m2': 57344.0}[dtype]
     return -high, high
+
+
+def epsilon(dtype):
+    """The distance from 1 to the next number."""
+    return {'f16': 2.0 ** -10, 'bf16': 2.0 ** -7, 'f32': 2.0 ** -23, 'f64': 2.0 ** -52}[real_dtype(dtype)]
 
 
 def _level(x):
@@ -578,7 +583,7 @@ def invoke(definition, values, types):
             compute, result = promotion.rule_dtypes(rule, operand_types(operands), definition.name, state.default, as_dtype(values.get('dtype')))
         for name in values:
             if definition.promotes(name, types[name]) or types[name] in ('Scalar', 'float'):
-                values[name] = _map_tensors(values[name], lambda x: cast(x, compute))
+                values[name] = _map_tensors(values[name], lambda x: _cast_operand(x, compute, rule))
     state.result_dtype.append(result)
     try: out = definition.body(*definition.arguments(values))
     finally: state.result_dtype.pop()
@@ -592,6 +597,11 @@ def invoke(definition, values, types):
     if not definition.differentiable: outs = [o if o.alias else stop(o) if _float(o.dtype) or _complex(o.dtype) else o for o in outs]
     elif definition.gradients: outs = _grouped(definition, raw, values, compute, outs)
     return type(out)(outs) if several and type(out) in (tuple, list) else outs[0] if not several else tuple(outs)
+
+
+def _cast_operand(x, dtype, rule):
+    if rule == 'first_float' and x.kind is None and not (_float(x.dtype) or _complex(x.dtype)): return x
+    return cast(x, dtype)
 
 
 def _prepare(value, kind):

@@ -32,13 +32,12 @@ def _same_shape(input, target, name):
     broadcast_shapes(input.shape, target.shape)
 
 
-def _difference_loss(name, formula, node, doc, extra=""):
-    def body(input, target, *rest):
-        *given, size_average, reduce, reduction = rest if not extra else (*rest[3:], *rest[:3])
+def _difference_loss(name, formula, node, doc):
+    def body(input, target, size_average, reduce, reduction):
         _same_shape(input, target, name)
-        return _reduce(formula(input - target, *given), _mode(reduction, size_average, reduce))
+        return _reduce(formula(input - target), _mode(reduction, size_average, reduce))
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor input, Tensor target, {_LEGACY}{extra}) -> Tensor", rule="same", on="F", layout="pointwise", node=node, samples=losses("pair"))(body)
+    return op(f"{name}(Tensor input, Tensor target, {_LEGACY}) -> Tensor", rule="same", on="F", layout="pointwise", node=node, samples=losses("pair"))(body)
 
 
 mse_loss = _difference_loss("mse_loss", lambda d: d * d, "MseLossBackward0", "The squared difference.")

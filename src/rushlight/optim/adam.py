@@ -90,8 +90,8 @@ class Adam(Optimizer):
             root = (1 - beta2 ** step) ** 0.5
             # Decoupled, the parameter shrinks by a factor; otherwise the decay joins the gradient.
             shrink = 1 - lr * decay if decoupled else decay
-            run_update(op, [list(column) for column in zip(*rows)], 1 - beta1, beta2, 1 - beta2, step_size, root, eps, shrink,
-                       decoupled, decay != 0, group["maximize"], 1 - beta1 >= 0.5)
+            run_update(op, [list(column) for column in zip(*rows)], (1 - beta1, beta2, 1 - beta2, step_size, root, eps, shrink),
+                       decoupled=decoupled, decays=decay != 0, maximize=group["maximize"], mostly_new=1 - beta1 >= 0.5)
 
 
 class AdamW(Adam):

@@ -273,8 +273,7 @@ class Optimizer:
             seen.update(group["params"])
             if ("param_names" in param_group) != ("param_names" in group):
                 raise ValueError("all optimizer param groups should be with/without names. "
-                                 f"cannot add param group with names to the optimizer: current group {'with' if 'param_names' in group else 'without'} "
-                                 f"names, new group {'with' if names else 'without'} names")
+                                 f"cannot add param group {'with' if names else 'without'} names to the optimizer")
         if not seen.isdisjoint(tensors):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
@@ -306,9 +305,12 @@ class StepCounters:
             step.add_(1)
 
 
-def run_update(name: str, tensors: list[list[Tensor]], *options) -> None:
-    """One in-place update per parameter (see ops/optimizer.py), launched by the runtime without Python in between."""
-    rl._C.foreach_call(registry.find(name).op, tensors, *options)
+def run_update(name: str, tensors: list[list[Tensor]], scalars: tuple, **choices) -> None:
+    """One in-place update per parameter (see ops/optimizer.py), launched by the runtime without Python in between.
+
+    `scalars` change from step to step; `choices` select the formula.
+    """
+    rl._C.foreach_call(registry.find(name).op, tensors, scalars, **choices)
 
 
 def number(value) -> float:

@@ -5,7 +5,7 @@ import rushlight as rl
 
 from .optimizer import Optimizer, check_flags, check_lr, number, run_update
 
-__all__ = ["SGD", "sgd"]
+__all__ = ["SGD"]
 
 
 class SGD(Optimizer):
@@ -53,9 +53,9 @@ class SGD(Optimizer):
 
     def _fused_step(self, group: dict, params: list, gradients: list) -> None:
         lr, decay = number(group["lr"]), number(group["weight_decay"])
-        options = (decay, decay != 0, group["maximize"])
+        choices = {"decays": decay != 0, "maximize": group["maximize"]}
         if group["momentum"] == 0:
-            run_update("_sgd_step_", [params, gradients], lr, *options)
+            run_update("_sgd_step_", [params, gradients], (lr, decay), **choices)
             return
         # A buffer starts as the first gradient itself, whatever the dampening: those parameters are a batch of their own.
         started, fresh = ([], [], []), ([], [], [])
@@ -70,8 +70,8 @@ class SGD(Optimizer):
                 values.append(value)
         for batch, first in ((started, False), (fresh, True)):
             if batch[0]:
-                run_update("_sgd_momentum_step_", list(batch), lr, group["momentum"], 1 - group["dampening"],
-                           *options, group["nesterov"], first)
+                run_update("_sgd_momentum_step_", list(batch), (lr, group["momentum"], 1 - group["dampening"], decay),
+                           nesterov=group["nesterov"], first=first, **choices)
 
     def _differentiable_step(self, group: dict, params: list, gradients: list) -> None:
         """The same update written with recorded operations, for those who differentiate through their training."""
@@ -91,20 +91,3 @@ class SGD(Optimizer):
                 state["momentum_buffer"] = buffer
                 gradient = gradient + buffer * momentum if group["nesterov"] else buffer
             param.add_(-lr * gradient)
-
-
-def sgd(params: list, d_p_list: list, momentum_buffer_list: list, has_sparse_grad: bool = False, foreach: bool | None = None,
-        fused: bool | None = None, grad_scale=None, found_inf=None, *, weight_decay: float, momentum: float, lr: float,
-        dampening: float, nesterov: bool, maximize: bool) -> None:
-    """The update as a function over lists; buffers that are None are created in place of themselves."""
-    with rl.no_grad():
-        options = (weight_decay, weight_decay != 0, maximize)
-        if momentum == 0:
-            run_update("_sgd_step_", [params, d_p_list], number(lr), *options)
-            return
-        for i, (param, gradient) in enumerate(zip(params, d_p_list)):
-            first = momentum_buffer_list[i] is None
-            if first:
-                momentum_buffer_list[i] = rl.empty_like(param, memory_format=rl.preserve_format)
-            run_update("_sgd_momentum_step_", [[param], [gradient], [momentum_buffer_list[i]]], number(lr), momentum,
-                       1 - dampening, *options, nesterov, first)

@@ -13,9 +13,9 @@ integer program from sizes and strides, so one recipe and one kernel serve all s
 """
 from dataclasses import dataclass, field
 
-from rushlight.compiler.templates import pack
-from rushlight.compiler.templates.pieces import (ELEMENT, Internal, Kernel, Module, Val, element, invoke, multiply_add, offset, prefetch,
-                                                 switch)
+from rushlight.compiler.templates import gemv, pack
+from rushlight.compiler.templates.pieces import (ELEMENT, Internal, Kernel, Module, Val, element, invoke, lane_mask, multiply_add, offset,
+                                                 prefetch, switch)
 from rushlight.compiler.emit.ir import Var
 
 ROWS = 6                                        # of the tile; its columns are two vectors
@@ -83,11 +83,6 @@ def tile_function(module, name, dtype, rows, vectors):
             for v in range(vectors):
                 f.store(acc[i][v].get(), element(f, c_rows[i], v * lanes, elem))
     return f
-
-
-def lane_mask(f, count, lanes):
-    narrow = f.convert('trunc', count, 'i32')
-    return f.lanes(lanes) < f.splat(narrow, lanes)
 
 
 def store_partial(f, values, addresses, count, elem, lanes):
@@ -211,3 +206,116 @@ def kernel_text(dtype, epilogue=None):
     if epilogue:
         epilogue_function(module, 'finish', dtype, epilogue)
     return module.text()
+
+
+# ------------------------------------------------------------------------------------------------------------ lowering
+@dataclass
+class Operand:
+    """A matrix in memory: which pointer, how many bytes after it, and element strides (batch, row, column). Strides and offset are ints or SymInts."""
+    pointer: tuple                              # ('arg', k), ('dest', k), ('buffer', i), or a caller's own mark; ('temporary', i) is ours
+    offset: object
+    strides: tuple
+
+
+@dataclass
+class Step:
+    """One recipe step in symbolic terms: the caller compiles `text`, turns ints into slots and ('temporary', i) into buffers."""
+    text: str
+    symbol: str
+    pointers: list                              # (kind, index, byte offset: int or SymInt)
+    ints: list
+    scalars: list
+    units: object
+    grain: object
+    cost: object                                # bytes touched, as the contract counts work
+    scratch: object = 0
+
+
+# Where packing begins to pay (measured): B when it is beyond the first-level cache and has enough rows to be reused by, or when its
+# columns are not adjacent; A when it is beyond the second level, or earlier when k is not contiguous in it.
+PACK_B_ROWS, PACK_B_SIZE = 48, 128 * 160
+PACK_A_COLUMNS, PACK_A_SIZE, PACK_A_SIZE_STRIDED = 64, 320 * 320, 96 * 96
+K_BLOCK = {4: 384, 8: 192, 2: 768, 1: 1536}     # by element size: a panel of B stays in the first-level cache
+UNIT_PANELS = 20                                # 120 rows of A times one block of k: half of a 512 KB second-level cache
+UNIT_COLUMNS = 64                               # at least; each unit walks down all of its rows of A once for every vector pair of columns
+UNITS = 16                                      # enough for any cut to be nearly even
+
+
+def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
+    """The product as recipe steps: (bytes of each temporary, steps). C's columns must be adjacent or, if its rows are, the
+    transposed product is computed: the same chains. Sizes and strides are ints or SymInts; nothing is guarded but C's layout."""
+    if symbolic_eq(m, 1):
+        return gemv.lower(program, dtype, batch, n, k, (a, a.strides[2]), (b, b.strides[1], b.strides[2]), (c, c.strides[2]), epilogue)
+    if symbolic_eq(n, 1):
+        return gemv.lower(program, dtype, batch, m, k, (b, b.strides[1]), (a, a.strides[2], a.strides[1]), (c, c.strides[1]), epilogue, True)
+    if not symbolic_eq(c.strides[2], 1):
+        if not symbolic_eq(c.strides[1], 1):
+            raise ValueError('gemm.lower: one of the strides of C must be 1; write to a buffer and copy')
+        assert epilogue is None, 'the epilogue runs along the rows of C'
+        a, b, c, m, n = flipped(b), flipped(a), flipped(c), n, m
+    elem, size, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    pr = program
+    panels = pr.max(pr.ceildiv(m, ROWS), 1)
+    panel_rows, tall_panels = pr.floordiv(m, panels), pr.mod(m, panels)
+    column_panels = pr.ceildiv(n, width)
+    k_blocks = pr.max(pr.ceildiv(k, K_BLOCK[size]), 1)
+    k_block = pr.ceildiv(pr.ceildiv(k, k_blocks), 8) * 8
+
+    pack_b = pr.logical_or(pr.ne(b.strides[2], 1), pr.logical_and(pr.lt(PACK_B_ROWS, m), pr.lt(PACK_B_SIZE, n * k)))
+    a_size = pr.select(pr.eq(a.strides[2], 1), PACK_A_SIZE, PACK_A_SIZE_STRIDED)
+    pack_a = pr.logical_and(pr.lt(PACK_A_COLUMNS, n), pr.lt(a_size, m * k))
+    # an operand shared by all batches is packed once
+    a_batches = pr.select(pack_a, pr.select(pr.eq(a.strides[0], 0), pr.min(batch, 1), batch), 0)
+    b_batches = pr.select(pack_b, pr.select(pr.eq(b.strides[0], 0), pr.min(batch, 1), batch), 0)
+    temporaries = [a_batches * panels * (ROWS * size) * k, b_batches * column_panels * (width * size) * k]
+    packed_a, packed_b = ('temporary', 0, 0), ('temporary', 1, 0)
+    steps = []
+    for operand, target, batches, count, lines, first, tall, pitch, line_step, k_step in (
+            (a, packed_a, a_batches, panels, m, panel_rows, tall_panels, ROWS, a.strides[1], a.strides[2]),
+            (b, packed_b, b_batches, column_panels, n, width, 0, width, b.strides[2], b.strides[1])):
+        if isinstance(batches, int) and batches == 0:
+            continue
+        steps.append(Step(pack.kernel_text(dtype, pitch), 'pack', [(*operand.pointer, operand.offset), target],
+                          [k, count, first, tall, line_step, k_step, operand.strides[0], lines], [],
+                          batches * count, pr.max(pr.floordiv(16384, pr.max(k * pitch, 1)), 1), batches * count * k * (pitch * size * 2)))
+
+    # Units: blocks of at most 20 panels of rows, cut further along columns until there are about 16 to share out
+    row_units = pr.ceildiv(panels, UNIT_PANELS)
+    unit_panels = pr.ceildiv(panels, row_units)
+    column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
+    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(n, column_units), width) * width, UNIT_COLUMNS)
+    column_units = pr.max(pr.ceildiv(n, unit_columns), 1)
+    per_batch = row_units * column_units
+
+    zero_a, zero_b = pr.eq(a.strides[0], 0), pr.eq(b.strides[0], 0)
+    ints = {
+        'n': n, 'k': k, 'k_block': k_block, 'k_blocks': k_blocks, 'panels': panels, 'panel_rows': panel_rows, 'tall_panels': tall_panels,
+        'a_panel': pr.select(pack_a, k * ROWS, 0), 'a_row': pr.select(pack_a, 0, a.strides[1]),
+        'a_row_step': pr.select(pack_a, 1, a.strides[1]), 'a_k_step': pr.select(pack_a, ROWS, a.strides[2]),
+        'b_column': pr.select(pack_b, k, 1), 'b_k_step': pr.select(pack_b, width, b.strides[1]), 'c_row': c.strides[1],
+        'a_batch': pr.select(pack_a, pr.select(zero_a, 0, panels * ROWS * k), a.strides[0]),
+        'b_batch': pr.select(pack_b, pr.select(zero_b, 0, column_panels * width * k), b.strides[0]),
+        'c_batch': c.strides[0], 'packed_a': pack_a, 'packed_b': pack_b, 'unit_panels': unit_panels, 'unit_columns': unit_columns,
+        'row_units': row_units, 'column_units': column_units,
+    }
+    extra = epilogue or Epilogue(None)
+    # work in bytes touched: this many operations take the time of one byte
+    work = pr.max(pr.floordiv(m * n * k, 6), m * n * size)
+    # several small products to one chunk
+    grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, per_batch), 1)), 1)
+    steps.append(Step(kernel_text(dtype, epilogue), 'gemm',
+                      [(*a.pointer, a.offset), (*b.pointer, b.offset), (*c.pointer, c.offset), packed_a, packed_b, *extra.pointers],
+                      [ints[name] for name in INTS] + list(extra.ints), list(extra.scalars), per_batch * batch, grain, batch * work))
+    # an empty C has no work: the panel counts above are at least 1
+    steps[-1].units = pr.select(pr.eq(m * n, 0), 0, steps[-1].units)
+    return temporaries, steps
+
+
+def flipped(x):
+    """The transposed matrix."""
+    return Operand(x.pointer, x.offset, (x.strides[0], x.strides[2], x.strides[1]))
+
+
+def symbolic_eq(x, value):
+    return bool(x == value)                     # a SymInt decides by its hint and adds a guard if its class leaves it open

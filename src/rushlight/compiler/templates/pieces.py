@@ -1,7 +1,7 @@
 """What the matrix templates share: their arithmetic types, internal functions, switches and register transposes."""
 from contextlib import contextmanager
 
-from rushlight.compiler.emit.ir import Fn, Module, Val
+from rushlight.compiler.emit.ir import Fn, Module, Val, llvm_elem
 
 # dtype -> (element in memory and registers, bytes, lanes of one vector register of 32 bytes)
 ELEMENT = {'f32': ('float', 4, 8), 'f64': ('double', 8, 4), 'i64': ('i64', 8, 4), 'i32': ('i32', 4, 8), 'i16': ('i16', 2, 16),
@@ -38,7 +38,6 @@ def invoke(f, name, *args):
 
 def element(f, base, index, elem):
     """The address of base[index]; inbounds, so that address arithmetic folds into the memory operand."""
-    from rushlight.compiler.emit.ir import llvm_elem
     name = index.name if isinstance(index, Val) else str(index)
     if name == '0':
         return base
@@ -70,6 +69,11 @@ def multiply_add(f, a, b, c):
     return f.fma(a, b, c) if a.is_float else a * b + c
 
 
+def lane_mask(f, count, lanes):
+    narrow = f.convert('trunc', count, 'i32')
+    return f.lanes(lanes) < f.splat(narrow, lanes)
+
+
 def prefetch(f, p):
     f.module.declares.add('declare void @llvm.prefetch.p0(ptr, i32, i32, i32)')
     f.line(f'call void @llvm.prefetch.p0(ptr {p.name}, i32 0, i32 3, i32 1)')
@@ -81,7 +85,6 @@ def transpose(f, rows):
     span = 1
     while span < w:
         out = list(rows)
-        low = [i + w if i & span else i for i in range(w)]               # lanes without the bit from a, with it from b
         low = [(i - span + w) if i & span else i for i in range(w)]
         high = [i + w if i & span else i + span for i in range(w)]
         for i in range(w):
@@ -92,5 +95,5 @@ def transpose(f, rows):
     return rows
 
 
-__all__ = ['ELEMENT', 'INTEGERS', 'Internal', 'Kernel', 'Module', 'Val', 'element', 'invoke', 'multiply_add', 'offset', 'prefetch', 'switch',
+__all__ = ['ELEMENT', 'INTEGERS', 'Internal', 'Kernel', 'Module', 'Val', 'element', 'invoke', 'lane_mask', 'multiply_add', 'offset', 'prefetch', 'switch',
            'transpose']

@@ -143,7 +143,7 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise ValueError(f"max_val must be larger than min_val, got min_val={self.min_val} and max_val={self.max_val}")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
         if self.inplace:

@@ -275,14 +275,13 @@ class ModuleDict(Module):
             self[pair[0]] = pair[1]
 
 
-def _parameter_line(value) -> str:
-    """One entry of a ParameterList or ParameterDict in a repr."""
+def _parameter_line(value, kind: str) -> str:
+    """One entry of a ParameterList or ParameterDict in a repr; torch calls the type differently in the two."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     size = "x".join(str(size) for size in value.size())
     device = "" if value.device.type == "cpu" else f" ({value.device})"
-    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{kind} containing: [{typename(value) if kind == 'Parameter' else value.dtype} of size {size}{device}]"
+    return f"{'Parameter' if isinstance(value, Parameter) else 'Tensor'} containing: [{kind} of size {size}{device}]"
 
 
 class ParameterList(Module):
@@ -338,7 +337,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({i}): {_parameter_line(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_parameter_line(value, str(getattr(value, 'dtype', '')))}" for i, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")
@@ -445,7 +444,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_parameter_line(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_parameter_line(value, typename(value))}" for key, value in self.items())
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterDict should not be called.")

@@ -1,0 +1,204 @@
+// Calls that write into given tensors: in-place forms and out=. Everything that can be refused is refused before anything is written.
+//
+// Overlap, where a written tensor shares memory with another operand (torch's rules, plus: never garbage):
+//  - the written tensor reaches one element by two indices: torch's RuntimeError;
+//  - an operand is exactly the written tensor: a pointwise op runs as it is, any other reads a copy of the operand;
+//  - both are dense and partly overlap: torch's RuntimeError for pointwise ops and ops that write by declaration (copy_), a copy of the operand otherwise;
+//  - torch does not look at strided ones ("too hard"): here the operand is copied.
+#include "op.h"
+
+namespace rl {
+
+// ------------------------------------------------------------------------------------------------------------------ overlap
+enum class Overlap { None, Same, Partial, Unknown };
+
+static Overlap overlap_of(const Tensor* a, const Tensor* b) {
+  if (a->storage != b->storage || !a->storage->nbytes || !a->layout->numel || !b->layout->numel) return Overlap::None;
+  if (a->layout == b->layout && a->offset == b->offset) return Overlap::Same;
+  // Strides may not be negative here, so a tensor's memory starts at its offset.
+  int64_t a_end = a->offset + layout_extent(a->layout) * itemsize(a->layout->dtype), b_end = b->offset + layout_extent(b->layout) * itemsize(b->layout->dtype);
+  if (a_end <= b->offset || b_end <= a->offset) return Overlap::None;
+  bool dense = (a->layout->flags & L_DENSE) && (b->layout->flags & L_DENSE);
+  return dense ? Overlap::Partial : Overlap::Unknown;
+}
+
+static bool refuse_self_overlap(const Tensor* t) {
+  if (RL_LIKELY(t->layout->flags & L_DENSE) || !layout_self_overlaps(t->layout)) return true;
+  raise(PyExc_RuntimeError, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
+  return false;
+}
+static bool raise_partial() {
+  raise(PyExc_RuntimeError, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
+  return false;
+}
+
+// Holds copies of operands for the length of a call.
+struct Copies {
+  std::vector<Tensor*> list;
+  ~Copies() { for (Tensor* t : list) Py_DECREF((PyObject*)t); }
+};
+
+// Operands that must not be read while the destinations are written are replaced by copies. `own[i]`: argument i is itself a destination.
+static bool separate_operands(Call& c, Copies* copies, bool pointwise, bool refuse_partial) {
+  for (int d = 0; d < c.ndest; d++) {
+    bool own_seen = false;
+    for (int i = 0; i < c.nt; i++) {
+      Tensor* t = c.t[i];
+      if (!t) continue;
+      if (c.form == 1 && t == c.dests[d] && !own_seen) { own_seen = true; continue; }     // the destination in its own place
+      Overlap o = overlap_of(c.dests[d], t);
+      if (RL_LIKELY(o == Overlap::None)) continue;
+      bool also_written = false;
+      for (int e = 0; e < c.ndest; e++) also_written |= c.form == 1 && e != d && c.dests[e] == t;
+      if (also_written) { if (o == Overlap::Same) continue; return raise_partial(); }     // two destinations over the same memory: the op's own business if identical
+      if (o == Overlap::Partial && refuse_partial) return raise_partial();
+      if (o == Overlap::Same && pointwise) continue;
+      Tensor* copy = call_op(op_find("clone"), {t});
+      if (!copy) return false;
+      ++g_stats.overlaps;
+      copies->list.push_back(copy);
+      c.t[i] = copy;
+    }
+  }
+  return true;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- in-place
+static int run_native_inplace(Call& c, PyObject** outs, int max) {
+  for (int i = 0; i < c.ndest; i++) if (!materialize(c.dests[i]->storage)) return -1;
+  ++g_stats.native_calls;
+  int n = c.op->native(c, outs, max);
+  if (n < 0) return -1;
+  for (int i = 0; i < c.ndest; i++) bump_version(c.dests[i]);
+  return n;
+}
+
+static int run_inplace(Call& c, PyObject** outs, int max) {
+  for (int i = 0; i < c.ndest; i++) if (!refuse_self_overlap(c.dests[i])) return -1;
+  if (!tape_before_inplace(c)) return -1;
+  if (c.op->native) return run_native_inplace(c, outs, max);
+  bool declared = signature_of(c).has_written;
+  Copies copies;
+  if (c.nt > 1 && !separate_operands(c, &copies, c.op->pointwise && !declared, c.op->pointwise || declared)) return -1;
+  Plan* p = plan_lookup(c, grad_mask(c));
+  return p ? plan_run(p, c, outs, max) : -1;
+}
+
+// --------------------------------------------------------------------------------------------------------------------- out=
+// torch.can_cast, for results: never from floating to integral, from complex to real, or from anything to bool.
+static bool can_cast(DType from, DType to) {
+  auto rank = [](DType d) { char k = DTYPES[(int)d].kind; return k == 'b' ? 0 : k == 'u' || k == 'i' ? 1 : k == 'f' ? 2 : 3; };
+  return rank(from) <= rank(to);
+}
+
+static const Layout* output_layout(const Plan* p, int i, const Call& c) {
+  const Output& o = p->outs[i];
+  switch (o.kind) {
+    case RefKind::Buffer: return p->buffers[o.index].layout;
+    case RefKind::Arg: return c.t[o.index]->layout;
+    case RefKind::View: return o.layout;
+    default: return nullptr;
+  }
+}
+
+static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
+
+static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
+  if (want->device != dest->layout->device) {
+    raise(PyExc_RuntimeError, "Attempting to copy from device %s to device %s, but cross-device copies are not allowed!", want->device == Device::Meta ? "meta" : "cpu",
+          dest->layout->device == Device::Meta ? "meta" : "cpu");
+    return false;
+  }
+  if (!can_cast(want->dtype, dest->layout->dtype)) {
+    raise(PyExc_RuntimeError, "result type %s can't be cast to the desired output type %s", dtype_scalar_name(want->dtype), dtype_scalar_name(dest->layout->dtype));
+    return false;
+  }
+  if (same_shape(want, dest->layout)) return refuse_self_overlap(dest);
+  if (dest->layout->numel) {
+    std::string text = "An output with one or more elements was resized since it had shape " + shape_text(dest->layout) + ", which does not match the required output shape " +
+        shape_text(want) + ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
+        "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).";
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) return false;
+  }
+  PyObject* size = int_tuple(want->shape(), want->ndim);
+  PyObject* r = size ? PyObject_CallMethod((PyObject*)dest, "resize_", "O", size) : nullptr;
+  Py_XDECREF(size);
+  Py_XDECREF(r);
+  (void)c;
+  return r != nullptr;
+}
+
+// Results of a functional run go into the given tensors by copy_.
+static int copy_results(Call& c, Tensor* const* dests, int ndest, PyObject** results, int n, PyObject** outs) {
+  bool good = n == ndest;
+  if (!good) raise(PyExc_TypeError, "%s(): expected %d out= tensors, got %d", c.op->text, n, ndest);
+  for (int i = 0; good && i < n; i++) {
+    good = results[i] && is_tensor(results[i]) && fit_out(c, dests[i], ((Tensor*)results[i])->layout);
+    if (!good && !PyErr_Occurred()) raise(PyExc_RuntimeError, "%s(): out= is not supported for this result", c.op->text);
+  }
+  for (int i = 0; good && i < n; i++) {
+    Tensor* r = call_op(op_find("copy_"), {dests[i], (Tensor*)results[i]});
+    good = r != nullptr;
+    Py_XDECREF((PyObject*)r);
+  }
+  for (int i = 0; i < n; i++) Py_XDECREF(results[i]);
+  if (!good) return -1;
+  for (int i = 0; i < n; i++) outs[i] = Py_NewRef((PyObject*)dests[i]);
+  return n;
+}
+
+static bool refuse_gradients(const Call& c) {
+  if (!tls.grad_mode) return true;
+  bool any = false;
+  for (int i = 0; i < c.nt; i++) any |= c.t[i] && c.t[i]->requires_grad;
+  for (int i = 0; i < c.ndest; i++) any |= c.dests[i]->requires_grad;
+  if (!any) return true;
+  raise(PyExc_RuntimeError, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", c.op->text);
+  return false;
+}
+
+static int run_out(Call& c, PyObject** outs, int max) {
+  if (!refuse_gradients(c)) return -1;
+  Tensor* dests[8];
+  int ndest = c.ndest;
+  memcpy(dests, c.dests, sizeof(Tensor*) * (size_t)ndest);
+  auto functional = [&]() -> int {
+    c.form = 0;
+    c.ndest = 0;
+    PyObject* results[16];
+    int n = run_call(c, results, 16);
+    return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
+  };
+  if (c.op->native) return functional();
+  // The functional plan says what the results look like.
+  c.form = 0;
+  c.ndest = 0;
+  Plan* p = plan_lookup(c, 0);
+  if (!p) return -1;
+  incref(p);
+  bool good = p->nouts == ndest, direct = true;
+  if (!good) raise(PyExc_TypeError, "%s(): expected %d out= tensors, got %d", c.op->text, p->nouts, ndest);
+  for (int i = 0; good && i < ndest; i++) {
+    const Layout* want = output_layout(p, i, c);
+    if (!want) { direct = false; continue; }
+    direct &= p->outs[i].kind == RefKind::Buffer && want->dtype == dests[i]->layout->dtype && !(dests[i]->layout->flags & (L_CONJ | L_NEG)) && !p->meta && !p->draws;
+    good = fit_out(c, dests[i], want);
+  }
+  decref(p);
+  if (!good) return -1;
+  if (!direct) return functional();
+  c.form = 2;
+  c.ndest = ndest;
+  memcpy(c.dests, dests, sizeof(Tensor*) * (size_t)ndest);
+  for (int i = 0; i < ndest; i++) for (int k = 0; k < i; k++) if (overlap_of(dests[i], dests[k]) != Overlap::None) { raise_partial(); return -1; }
+  Copies copies;
+  if (!separate_operands(c, &copies, c.op->pointwise, c.op->pointwise)) return -1;
+  p = plan_lookup(c, 0);
+  return p ? plan_run(p, c, outs, max) : -1;
+}
+
+int run_inplace_or_out(Call& c, PyObject** outs, int max) { return c.form == 2 ? run_out(c, outs, max) : run_inplace(c, outs, max); }
+
+}  // namespace rl

@@ -1,0 +1,76 @@
+"""Gradients: `backward`, `grad`, custom Functions, and the switches for recording. The engine is `csrc/engine.cpp`."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from . import function, functional, graph
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function, FunctionCtx
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+__all__ = ["Function", "FunctionCtx", "Variable", "backward", "grad", "graph", "functional", "gradcheck", "gradgradcheck", "GradcheckError", "detect_anomaly",
+           "set_detect_anomaly", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"]
+
+Variable = _C.Tensor
+Tensor = _C.Tensor
+
+
+def _as_tuple(value: Any) -> tuple:
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, grad_variables: Any = None,
+             inputs: Any = None) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of the leaves they were computed from (or of `inputs` only)."""
+    if grad_variables is not None:
+        import warnings
+
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    tensors = _as_tuple(tensors)
+    gradients = None if grad_tensors is None else _as_tuple(grad_tensors)
+    _C.run_backward(tensors, gradients, create_graph if retain_graph is None else retain_graph, create_graph, () if inputs is None else _as_tuple(inputs), True, True)
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+         allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple:
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; no `.grad` is touched.
+
+    >>> x = rushlight.tensor(3.0, requires_grad=True)
+    >>> rushlight.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if is_grads_batched:
+        raise NotImplementedError("grad(): is_grads_batched=True is not implemented; call grad() once per row of grad_outputs")
+    if not only_inputs:
+        import warnings
+
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please "
+                      "use torch.autograd.backward.", FutureWarning, stacklevel=2)
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    gradients = None if grad_outputs is None else _as_tuple(grad_outputs)
+    results = _C.run_backward(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
+                              bool(allow_unused) or materialize_grads, False)
+    if materialize_grads and any(result is None for result in results):
+        results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))
+    return results
+
+
+def _zeros_like(tensor, requires_grad: bool):
+    zeros = tensor.detach().new_zeros(tensor.shape)
+    return zeros.requires_grad_() if requires_grad else zeros
+
+
+def variable(*args, **kwargs):
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")

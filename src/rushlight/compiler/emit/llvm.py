@@ -1,0 +1,517 @@
+"""Kernels to LLVM IR: one function `i64 kernel(ptr p, ptr n, ptr s, ptr scratch, i64 lo, i64 hi)` each, over work units [lo, hi).
+
+Pointers, sizes and strides arrive in p and n, in the order of first use, so two kernels that do the same have the same text, whatever
+they came from. Strides along the vectorised axis decide how a value is loaded: 1 as a vector, 0 once per row, others lane by lane.
+"""
+from .. import symbolic
+from ..graph import itemsize
+from ..loops import BLOCK, ROWS, closure, is_one, is_zero
+from ..primitives import PRIMITIVES
+from . import reduce, values
+from .ir import Fn, Module, Val, Var
+
+TAIL = 8                       # the masked tail of a row: loops of eight
+ROWS_AT_ONCE = 4               # rows per sweep in a kernel that only accumulates columns
+MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 loads and stores under a mask
+
+
+class At:
+    """An index along the inner axis: `width` elements from `index` on."""
+    def __init__(self, index, width, mask=None, reuse=()): self.index, self.width, self.mask, self.reuse, self.memo = index, width, mask, reuse, {}
+
+
+class Context:
+    """What every kernel needs: the function, its integers, pointers and scalars, loaded once in the entry block."""
+
+    def __init__(self, program):
+        self.program, self.module = program, Module()
+        self.f = Fn(self.module, 'kernel', [('ptr', 'p'), ('ptr', 'n'), ('ptr', 's'), ('ptr', 'scratch'), ('i64', 'lo'), ('i64', 'hi')], returns='i64')
+        self.p, self.n_, self.s, self.scratch, self.lo, self.hi = self.f.args
+        self.ints, self.int_at, self.pointers, self.pointer_at, self.scalars, self.scalar_at = [], {}, [], {}, [], {}
+
+    def entry(self, text, elem):
+        name = self.f.fresh()
+        self.f.allocas.append(f'  {name} = {text}')
+        return Val(self.f, name, elem)
+
+    def n(self, x):
+        """A run-time integer (an int is a constant of the code: only what the layout class fixes)."""
+        if not isinstance(x, symbolic.SymInt): return self.f.const(x)
+        x = self.program.simplify(x)
+        if not isinstance(x, symbolic.SymInt): return self.f.const(x)
+        key = symbolic.key(x)
+        if key not in self.int_at:
+            where = self.entry(f'getelementptr i64, ptr %n, i64 {len(self.ints)}', 'ptr')
+            self.int_at[key] = self.entry(f'load i64, ptr {where.name}, align 8', 'i64')
+            self.ints.append(x)
+        return self.int_at[key]
+
+    def parameter(self, x):
+        """A number that must not become part of the code."""
+        where = self.entry(f'getelementptr i64, ptr %n, i64 {len(self.ints)}', 'ptr')
+        self.ints.append(x)
+        return self.entry(f'load i64, ptr {where.name}, align 8', 'i64')
+
+    def pointer(self, memory, offset=0):
+        """Where a place starts; the offset (in elements) is added by the recipe."""
+        kind, what = memory.place
+        key = (kind, what if isinstance(what, int) else id(what), symbolic.key(offset))
+        if key not in self.pointer_at:
+            where = self.entry(f'getelementptr ptr, ptr %p, i64 {len(self.pointers)}', 'ptr')
+            self.pointer_at[key] = self.entry(f'load ptr, ptr {where.name}, align 8', 'ptr')
+            self.pointers.append((kind, what, offset * itemsize(memory.dtype)))
+        return self.pointer_at[key]
+
+    def scalar(self, index, kind, dtype):
+        if index not in self.scalar_at:
+            self.scalar_at[index] = len(self.scalars)
+            self.scalars.append(index)
+        f, k = self.f, self.scalar_at[index]
+        def part(i, elem): return f.load(f.at(self.s, f.const(2 * k + i), 'i64'), elem)
+        if kind in 'bi': return values.cast(f, part(0, 'i64'), 'i64', dtype)
+        if kind == 'f': return values.cast(f, part(0, 'double'), 'f64', dtype)
+        return values.cast(f, (part(0, 'double'), part(1, 'double')), 'c128', dtype)
+
+    def times(self, index, stride):
+        """index * stride, nothing when the stride is 1."""
+        if is_one(stride): return index
+        return index * self.n(stride)
+
+
+class Row:
+    """One setting of the outer axes, and everything that does not vary along the inner one."""
+
+    def __init__(self, k, index): self.k, self.f, self.index, self.memo, self.bases = k, k.f, index, {}, {}
+
+    def offset(self, strides, first=None):
+        out = first
+        for a, stride in strides.items():
+            if a == self.k.inner: continue
+            term = self.k.times(self.index[a], stride)
+            out = term if out is None else out + term
+        return out if out is not None else self.f.const(0)
+
+    def base(self, e):
+        """The address of a load at inner index 0."""
+        if e not in self.bases:
+            k, a, first = self.k, e.attrs, None
+            for arg, stride in zip(e.args, a.get('dynamic', ())):
+                if k.varies(arg): continue
+                term = k.times(self.value(arg), stride)
+                first = term if first is None else first + term
+            self.bases[e] = values.address(self.f, k.pointer(a['memory'], a.get('offset', 0)), self.offset(a['strides'], first), e.dtype)
+        return self.bases[e]
+
+    def store_base(self, s):
+        if s not in self.bases: self.bases[s] = values.address(self.f, self.k.pointer(s.memory, s.offset), self.offset(s.strides), s.memory.dtype)
+        return self.bases[s]
+
+    def value(self, e, width=1):
+        """A value that does not vary along the inner axis, as a scalar or spread over lanes. Outside of inner loops (see prepare)."""
+        if (e, width) in self.memo: return self.memo[e, width]
+        f, k = self.f, self.k
+        top = k.top
+        if self is not top and (e, 1) in top.memo and width == 1: return top.memo[e, 1]
+        if e.op == 'const': v = values.constant(f, e.attrs['value'], e.dtype, width)
+        elif width > 1: v = values.splat(f, self.value(e), width)
+        elif e.op == 'load': v = self.row_load(e)
+        elif e.op == 'index':
+            a = e.attrs['affine']
+            v = self.offset(a.terms, None if is_zero(a.const) else k.n(a.const))
+        elif e.op == 'combine': v = k.combine(self, e, At(None, 1))
+        else: v = k.apply(e, [self.value(a) for a in e.args])
+        self.memo[e, width] = v
+        return v
+
+    def row_load(self, e):
+        f = self.f
+        if not e.attrs['guarded']: return values.load(f, self.base(e), e.dtype)
+        valid, other = (self.value(a) for a in e.args[-2:])
+        p = f.select(valid, self.base(e), self.k.nowhere())
+        return values.select(f, valid, values.load(f, p, e.dtype), other)
+
+    def prepare(self, roots, widths, reuse=()):
+        """Emit, before an inner loop, the per-row values and addresses its body will use."""
+        todo, seen = list(roots), set()
+        while todo:
+            e = todo.pop()
+            if e in seen: continue
+            seen.add(e)
+            if not self.k.varies(e):
+                for w in widths: self.value(e, w)
+            elif e in reuse: self.k.kept_base(self, reuse[e])
+            else:
+                if e.op in ('load', 'combine'): self.base(e)
+                todo.extend(e.args)
+
+    def element(self, e, at):
+        """The value of e at an inner index."""
+        if e in at.memo: return at.memo[e]
+        k, f = self.k, self.f
+        if not k.varies(e): return self.memo[e, at.width] if (e, at.width) in self.memo else k.top.memo[e, at.width]
+        if e in at.reuse: v = values.load(f, values.address(f, k.kept_base(self, at.reuse[e]), at.index, e.dtype), e.dtype, at.width, at.mask)
+        elif e.op == 'load': v = self.element_load(e, at)
+        elif e.op == 'index':
+            a = e.attrs['affine']
+            lanes = f.splat(at.index, at.width) + f.lanes(at.width, 'i64') if at.width > 1 else at.index
+            v = lanes if is_one(a.terms[k.inner]) else lanes * f.splat(k.n(a.terms[k.inner]), at.width)
+            rest = self.offset(a.terms, None if is_zero(a.const) else k.n(a.const))
+            if rest.name != '0': v = v + f.splat(rest, at.width)
+        elif e.op == 'combine': v = k.combine(self, e, at)
+        else: v = k.apply(e, [self.element(a, at) for a in e.args])
+        at.memo[e] = v
+        return v
+
+    def element_load(self, e, at):
+        f, k, a = self.f, self.k, e.attrs
+        stride = a['strides'].get(k.inner, 0)
+        moving = [(x, s) for x, s in zip(e.args, a['dynamic']) if k.varies(x)]
+        valid = other = None
+        if a['guarded']: valid, other = (self.element(x, at) for x in e.args[-2:])
+        if not moving and is_one(stride):
+            p = values.address(f, self.base(e), at.index, e.dtype)
+            if valid is None: return values.load(f, p, e.dtype, at.width, at.mask)
+            if values.MEMORY[e.dtype] in MASKABLE and e.dtype not in values.PAIR and at.width > 1:
+                v = values.load(f, p, e.dtype, at.width, valid if at.mask is None else valid & at.mask)
+                return f.select(valid, v, other)
+        if not moving and isinstance(stride, int) and stride == -1 and valid is None and at.mask is None and e.dtype not in values.PAIR and at.width > 1:
+            p = f.at(self.base(e), 0 - at.index - (at.width - 1), values.MEMORY[e.dtype])
+            return f.shuffle(values.load(f, p, e.dtype, at.width), range(at.width - 1, -1, -1))
+        offsets = None                                             # lane by lane
+        for x, s in moving:
+            v = self.element(x, at)
+            if not is_one(s): v = v * f.splat(k.n(s), at.width)
+            offsets = v if offsets is None else offsets + v
+        addresses = []
+        for lane in range(at.width):
+            index = k.times(at.index + lane if lane else at.index, stride) if not is_zero(stride) else None
+            if offsets is not None:
+                o = f.extract(offsets, lane)
+                index = o if index is None else index + o
+            p = values.address(f, self.base(e), index, e.dtype) if index is not None else self.base(e)
+            if valid is not None: p = f.select(f.extract(valid, lane), p, k.nowhere())
+            addresses.append(p)
+        v = values.load_lanes(f, addresses, e.dtype)
+        return v if valid is None else values.select(f, valid, v, other)
+
+
+class Evaluator(Context):
+    """Evaluates expressions at an index: in one kernel, with one vectorised axis (or none)."""
+
+    def __init__(self, program, inner, exprs):
+        super().__init__(program)
+        self.inner, self.exprs = inner, exprs
+        self.top = Row(self, {})
+        self._nowhere = None
+
+    def hoist(self):
+        """What varies along no axis is computed once, before all loops."""
+        after_reduction = set()
+        for e in self.exprs:
+            if e.op in ('reduce', 'argreduce') or any(a in after_reduction for a in e.args): after_reduction.add(e)
+            elif not e.axes and e.op != 'combine': self.top.value(e)
+
+    def text(self): return self.module.text()
+
+    def varies(self, e): return self.inner is not None and self.inner in e.axes
+
+    # -- values
+    def apply(self, e, args):
+        f, op = self.f, e.op
+        if op == 'const': return values.constant(f, e.attrs['value'], e.dtype)
+        if op == 'size': return self.n(e.attrs['expr'])
+        if op == 'scalar': return self.scalar(e.attrs['index'], e.attrs['kind'], e.dtype)
+        if op == 'cast': return values.cast(f, args[0], e.args[0].dtype, e.dtype)
+        if op == 'bitcast': return values.bitcast(f, args[0], e.args[0].dtype, e.dtype)
+        if op == 'copy': return args[0]
+        if op == 'i.div': return args[0] // args[1]
+        if op == 'i.mod': return args[0] % args[1]
+        primitive = PRIMITIVES[op]
+        dtype = e.args[-1].dtype
+        dtype = values.BODY_TYPE.get(dtype, dtype)
+        if dtype in values.PAIR and op != 'make_complex':
+            if primitive.emit_complex is None: raise NotImplementedError(f'{op} of complex numbers')
+            return primitive.emit_complex(f, dtype, *args)
+        return primitive.emit(f, dtype, *args)
+
+    def nowhere(self):
+        """An address that may be read: where the lanes of a guarded load go that must not touch memory."""
+        if self._nowhere is None: self._nowhere = self.f.array('i64', 2)
+        return self._nowhere
+
+    def combine(self, row, e, at):
+        """Partial results of an earlier kernel in their fixed order."""
+        f, a = self.f, e.attrs
+        base, count, dtype = row.base(e), self.n(a['count']), e.dtype
+        if not a['column']:                                         # blocks of one long row: pairwise
+            acc = reduce.RowAccumulator(f, a['kind'], dtype, 1, True)
+            acc.start_row()
+            with f.loop(f.const(0), count) as b:
+                acc.push(reduce.enter(f, values.load(f, values.address(f, base, b, dtype), dtype), dtype))
+            return acc.result()
+        stride = a['strides'].get(self.inner, 0) if at.index is not None else 0
+        def load(b):
+            p = values.address(f, base, self.times(b, a['step']), dtype)
+            if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype)
+            if is_one(stride): return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype)
+            lanes = [values.address(f, p, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
+            return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype)
+        load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
+        out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype)
+        return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
+
+    def split(self, axes, number):
+        """The indices of a flattened number."""
+        out, rest = {}, number
+        for a in reversed(axes[1:]):
+            n = self.n(self.sizes[a])
+            out[a] = rest % n
+            rest = rest // n
+        if axes: out[axes[0]] = rest
+        return out
+
+
+class NestEmitter(Evaluator):
+    def __init__(self, kernel, program):
+        super().__init__(program, kernel.inner, closure(kernel.roots()))
+        self.kernel, self.sizes = kernel, kernel.sizes
+        self.width = self.pick_width()
+        self.masked = self.can_mask()
+        self.tail = TAIL if self.masked else 1
+        self.accumulators = {}
+        self.hoist()
+        self.size = self.n(kernel.sizes[kernel.inner]) if kernel.inner is not None else self.f.const(1)
+        for p in kernel.passes:
+            for r in p.reduces:
+                kind = reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator
+                self.accumulators[r] = kind(self.f, r.attrs['kind'], r.args[0].dtype, self.width, kernel.form != 'flat')
+        if kernel.form == 'flat': self.flat()
+        elif kernel.linear: self.linear()
+        elif kernel.rows: self.row_blocks()
+        else: self.rows()
+
+    # -- choices
+    def pick_width(self):
+        widest = max([itemsize(e.dtype) if e.dtype not in values.PAIR else itemsize(e.dtype) // 2 for e in self.exprs if self.varies(e)] + [1])
+        return 32 if widest <= 4 else 16
+
+    def can_mask(self):
+        """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
+        for e in self.exprs:
+            if not self.varies(e) or e.op not in ('load', 'combine'): continue
+            if e.op == 'load' and (e.attrs['guarded'] or any(self.varies(a) for a in e.args)): return False
+            if not is_one(e.attrs['strides'].get(self.inner, 0)): return False
+            if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
+        for s in self.kernel.stores + self.kernel.columns:
+            if self.inner in s.strides and (not is_one(s.strides[self.inner]) or values.MEMORY[s.memory.dtype] not in MASKABLE or s.memory.dtype in values.PAIR): return False
+        return all(values.MEMORY[e.dtype] in MASKABLE for p in self.kernel.passes for e in p.keep)
+
+    def kept_base(self, row, where):
+        """The start of the scratch row, or of the result's row that serves as one."""
+        if not isinstance(where, int): return row.store_base(where)
+        f, key = self.f, ('scratch', where)
+        if key not in self.top.bases:
+            at = Val(f, '0', 'i64')
+            for d in self.kernel.scratch[:where]: at = at + ((self.size * itemsize(d) + 127) & -64)
+            self.top.bases[key] = f.at(self.scratch, at, 'i8')
+        return self.top.bases[key]
+
+    # -- loops over work units
+    def linear(self):
+        """One axis, no reductions: a work unit is an element."""
+        row = Row(self, {})
+        for p in self.kernel.passes: self.run_range(p, [row], None, self.lo, self.hi, self.lo)
+
+    def flat(self):
+        """A work unit is a block of BLOCK elements of one long row; its reductions are partial results."""
+        f = self.f
+        self.scratch_ready()
+        with f.loop(self.lo, self.hi) as unit:
+            start = unit * BLOCK
+            end = f.min(start + BLOCK, self.size)
+            row = Row(self, {})
+            for p in self.kernel.passes:
+                for r in p.reduces: self.accumulators[r].reset()
+                self.run_range(p, [row], None, start, end, start)
+                for r in p.reduces: row.memo[r, 1] = self.accumulators[r].result()
+            for s in self.kernel.partials:
+                values.store(f, row.value(s.expr), values.address(f, self.pointer(s.memory), unit, s.memory.dtype), s.memory.dtype)
+
+    def rows(self):
+        """A work unit is a row."""
+        f, kernel = self.f, self.kernel
+        self.scratch_ready()
+        counters = self.counters(kernel.outer, self.lo)
+        with f.loop(self.lo, self.hi) as unit:
+            row = Row(self, self.indices(kernel.outer, counters, unit))
+            self.passes([row], None)
+            self.advance(kernel.outer, counters)
+
+    def scratch_ready(self):
+        for i in range(len(self.kernel.scratch)): self.kept_base(self.top, i)
+
+    def counters(self, axes, start):
+        """Variables that count through several axes; one axis needs none."""
+        if len(axes) < 2: return None
+        f, out, rest = self.f, {}, start
+        for a in reversed(axes[1:]):
+            n = f.max(self.n(self.kernel.sizes[a]), 1)
+            out[a] = Var(f, rest % n)
+            rest = rest // n
+        out[axes[0]] = Var(f, rest)
+        return out
+    def indices(self, axes, counters, unit):
+        if counters is None: return {a: unit for a in axes}
+        return {a: counters[a].get() for a in axes}
+    def advance(self, axes, counters):
+        if counters is None: return
+        f = self.f
+        carry = f.const(True, 'i1')
+        for a in reversed(axes):
+            v = counters[a].get()
+            up = f.select(carry, v + 1, v)
+            if a == axes[0]: counters[a].set(up); break
+            over = up.eq(self.n(self.kernel.sizes[a]))
+            counters[a].set(f.select(over, f.const(0), up))
+            carry = over
+
+    def row_blocks(self):
+        """A work unit is a block of ROWS rows for one setting of the kept outer axes; columns accumulate into its partial result."""
+        f, kernel = self.f, self.kernel
+        self.scratch_ready()
+        total = f.const(1)
+        for a in kernel.rows: total = total * self.n(kernel.sizes[a])
+        blocks = self.n(kernel.blocks)
+        only_columns = len(kernel.passes) == 1 and not (kernel.row_stores or kernel.passes[0].reduces or kernel.passes[0].stores)
+        with f.loop(self.lo, self.hi) as unit:
+            if kernel.outer: block = unit % blocks; outer = self.split(kernel.outer, unit // blocks)
+            else: block, outer = unit, {}
+            first = block * ROWS
+            last = f.min(first + ROWS, total)
+            where = Row(self, {**outer, **{a: f.const(0) for a in kernel.rows}})
+            partial = {}
+            for s in kernel.columns:
+                at = where.offset({a: c for a, c in s.strides.items() if a != self.inner}, self.times(block, s.step))
+                partial[s] = values.address(f, self.pointer(s.memory, s.offset), at, s.memory.dtype)
+            if not only_columns:
+                self.clear_columns(partial)
+                with f.loop(first, last) as r: self.passes([Row(self, {**outer, **self.split(kernel.rows, r)})], partial)
+            else:
+                main = first + ((last - first) & -ROWS_AT_ONCE)
+                with f.loop(first, main, ROWS_AT_ONCE) as r:
+                    rows = [Row(self, {**outer, **self.split(kernel.rows, r + q if q else r)}) for q in range(ROWS_AT_ONCE)]
+                    self.column_rows(rows, partial, r.eq(first))
+                with f.loop(main, last) as r:
+                    self.column_rows([Row(self, {**outer, **self.split(kernel.rows, r)})], partial, r.eq(first))
+                with f.when(first >= last): self.clear_columns(partial)
+
+    def column_rows(self, rows, partial, is_first):
+        """Some rows added to the partial results; the first rows of a block start from the identity instead of what is there."""
+        f = self.f
+        p = self.kernel.passes[0]
+        f.branch(is_first, lambda: self.run_range(p, rows, (partial, True), f.const(0), self.size, f.const(0)),
+                 lambda: self.run_range(p, [Row(self, r.index) for r in rows], (partial, False), f.const(0), self.size, f.const(0)))
+
+    def clear_columns(self, partial):
+        f = self.f
+        def clear(i, width, mask):
+            for s, base in partial.items():
+                start = reduce.leave(f, reduce.identities(f, s.kind, s.memory.dtype, width), s.memory.dtype)
+                values.store(f, start, values.address(f, base, i, s.memory.dtype), s.memory.dtype, mask)
+        self.sweep(f.const(0), self.size, clear)
+
+    def sweep(self, lo, hi, body):
+        f = self.f
+        main = lo + ((hi - lo) & -self.width)
+        with f.loop(lo, main, self.width) as i: body(i, self.width, None)
+        with f.loop(main, hi, self.tail) as i: body(i, self.tail, self.tail_mask(hi, i))
+
+    def tail_mask(self, end, i):
+        if not self.masked: return None
+        f = self.f
+        return f.lanes(TAIL) < f.splat(f.convert('trunc', end - i, 'i32'), TAIL)
+
+    # -- passes over rows
+    def passes(self, rows, partial):
+        f, row = self.f, rows[0]
+        for p in self.kernel.passes:
+            if not p.operands(): continue
+            columns = (partial, False) if partial else None
+            if not p.reduces: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0)); continue
+            for r in p.reduces: self.accumulators[r].start_row()
+            self.prepare(p, rows)
+            with f.loop(f.const(0), self.size, BLOCK) as start:
+                for r in p.reduces: self.accumulators[r].reset()
+                self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True)
+                for r in p.reduces: self.accumulators[r].end_block(start)
+            for r in p.reduces: row.memo[r, 1] = self.accumulators[r].result()
+        for s in self.kernel.row_stores: self.store_row(row, s)
+
+    def store_row(self, row, s): values.store(self.f, row.value(s.expr), row.store_base(s), s.memory.dtype)
+
+    def prepare(self, p, rows):
+        for r in rows:
+            r.prepare(p.operands(), {self.width, self.tail}, p.reuse)
+            self.prepare_stores(p, r)
+            for where in p.keep.values(): self.kept_base(r, where)
+
+    def prepare_stores(self, p, row):
+        for s in p.stores: row.store_base(s)
+
+    def run_range(self, p, rows, columns, start, end, block_start, prepared=False):
+        """One pass over [start, end) of the inner axis: main body, then the tail."""
+        f, width = self.f, self.width
+        if not p.operands(): return
+        if not prepared: self.prepare(p, rows)
+        if self.inner is None:                                     # a scalar: per-row effects only
+            return
+        copies = reduce.LANES // width if p.reduces else 1
+        step = copies * width
+        main = start + ((end - start) & -step)
+        with f.loop(start, main, step) as i:
+            for q in range(copies):
+                index = i + q * width if q else i
+                self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
+        def tail():
+            for r in p.reduces: self.accumulators[r].open_tail()
+            with f.loop(main, end, self.tail) as i:
+                mask = self.tail_mask(end, i)
+                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse) for _ in rows], None, block_start, lane=i - main)
+            for r in p.reduces: self.accumulators[r].close_tail()
+        if p.reduces:
+            with f.when(main < end): tail()
+        else: tail()
+
+    def body(self, p, rows, columns, ats, copy, block_start, lane=None):
+        """All effects of a pass at one index: values first, then stores, since a store may overwrite what an operand reads in place."""
+        f, row, at = self.f, rows[0], ats[0]
+        writes = []
+        for s in p.columns:
+            partial, fresh = columns
+            slot = values.address(f, partial[s], at.index, s.memory.dtype)
+            dtype = s.memory.dtype
+            total = reduce.identities(f, s.kind, dtype, at.width) if fresh else reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype)
+            for r, a in zip(rows, ats): total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, self.spread(r, s.expr, a), dtype))
+            writes.append((reduce.leave(f, total, dtype), slot, dtype))
+        for r in p.reduces:
+            v, acc = self.spread(row, r.args[0], at), self.accumulators[r]
+            extra = ()
+            if r.op == 'argreduce':
+                first = f.convert('trunc', at.index - block_start, 'i32')
+                extra = (f.splat(first, at.width) + f.lanes(at.width) if at.width > 1 else first,)
+            if copy is not None: acc.step(copy, v, *extra)
+            else: acc.tail_step(lane, v, at.mask, *extra)
+        for e, where in p.keep.items():
+            writes.append((self.spread(row, e, at), values.address(f, self.kept_base(row, where), at.index, e.dtype), e.dtype))
+        lanes = []
+        for s in p.stores:
+            v, stride = self.spread(row, s.expr, at), s.strides.get(self.inner, 0)
+            if is_one(stride) or at.width == 1 and is_one(stride): writes.append((v, values.address(f, row.store_base(s), at.index, s.memory.dtype), s.memory.dtype))
+            else: lanes.append((v, [values.address(f, row.store_base(s), self.times(at.index + i if i else at.index, stride), s.memory.dtype) for i in range(at.width)], s.memory.dtype))
+        for v, p_, dtype in writes: values.store(f, v, p_, dtype, at.mask)
+        for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
+
+    def spread(self, row, e, at):
+        """e at the index, also when it does not vary there."""
+        if self.varies(e): return row.element(e, at)
+        return row.value(e, at.width)

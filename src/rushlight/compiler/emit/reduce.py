@@ -1,0 +1,251 @@
+"""Accumulators: how a reduction runs along a row, with one order for every width and every cut (contract, section 8).
+
+Element i of a block goes to lane i mod 32; lanes are folded by halving; blocks are combined pairwise, in order, by a binary counter.
+A value is a tuple of parts here: one, or two for complex numbers. Booleans accumulate as bytes.
+"""
+import math
+
+from . import values
+from .ir import SIZE, Var
+
+LANES = 32
+FLOAT_ELEMS = ('float', 'double')
+
+
+def _add(f, a, b): return tuple(x + y for x, y in zip(a, b))
+
+
+def _mul(f, a, b):
+    if len(a) == 1: return (a[0] * b[0],)
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+def _extreme(better):
+    """A NaN on either side wins, as torch's amax and amin; integers have none."""
+    def combine(f, a, b):
+        (x,), (y,) = a, b
+        take = better(y, x)
+        if x.elem in FLOAT_ELEMS: take = take | y.ne(y)
+        return (f.select(take, y, x),)
+    return combine
+
+
+COMBINE = {
+    'sum': _add, 'prod': _mul, 'amax': _extreme(lambda a, b: a > b), 'amin': _extreme(lambda a, b: a < b),
+    'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
+}
+COMBINE['max'], COMBINE['min'] = COMBINE['amax'], COMBINE['amin']
+
+
+def accumulator_dtype(dtype): return 'u8' if dtype == 'b1' else {'f16': 'f32', 'bf16': 'f32'}.get(dtype, dtype)
+
+
+def identity(kind, dtype):
+    dtype = accumulator_dtype(dtype)
+    if kind in ('sum', 'any'): return 0
+    if kind in ('prod', 'all'): return 1
+    low = kind in ('amax', 'max', 'argmax')
+    if dtype in values.FLOATS: return -math.inf if low else math.inf
+    bits = int(dtype[1:])
+    if dtype[0] == 'u': return 0 if low else (1 << bits) - 1
+    return -(1 << (bits - 1)) if low else (1 << (bits - 1)) - 1
+
+
+def parts(v): return v if isinstance(v, tuple) else (v,)
+def whole(vs): return vs if len(vs) > 1 else vs[0]
+
+
+def enter(f, v, dtype):
+    """A value as an accumulator holds it."""
+    if dtype == 'b1': return (f.convert('zext', v, 'u8'),)
+    return parts(v)
+
+
+def leave(f, vs, dtype):
+    if dtype == 'b1': return vs[0].ne(0)
+    return whole(vs)
+
+
+def identities(f, kind, dtype, width): return parts(values.constant(f, identity(kind, dtype), accumulator_dtype(dtype), width))
+
+
+def fold(f, combine, vs):
+    """Lanes by halving."""
+    while vs[0].width > 1:
+        h = vs[0].width // 2
+        vs = combine(f, tuple(f.shuffle(v, range(h)) for v in vs), tuple(f.shuffle(v, range(h, 2 * h)) for v in vs))
+    return vs
+
+
+class RowAccumulator:
+    """One reduction along a row: reset per block, step by step, then a scalar; block results through a binary counter."""
+
+    def __init__(self, f, kind, dtype, width, blocked):
+        self.f, self.kind, self.dtype, self.width, self.blocked = f, kind, dtype, width, blocked
+        self.combine = COMBINE[kind]
+        self.copies = LANES // width
+        start = identities(f, kind, dtype, width)
+        self.acc = [tuple(Var(f, v) for v in start) for _ in range(self.copies)]
+        self.memory = [f.array(v.elem, LANES) for v in start]
+        if blocked:
+            one = identities(f, kind, dtype, 1)
+            self.elems = [v.elem for v in one]
+            self.stack = [f.array(v.elem, 64) for v in one]
+            self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
+
+    def reset(self):
+        for copy in self.acc:
+            for var, v in zip(copy, identities(self.f, self.kind, self.dtype, self.width)): var.set(v)
+
+    def start_row(self):
+        if self.blocked: self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
+
+    def step(self, copy, v):
+        f, vars_ = self.f, self.acc[copy]
+        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), enter(f, v, self.dtype))): var.set(x)
+
+    # -- the tail: the lanes go through memory, so that element i still meets lane i mod 32
+    def open_tail(self):
+        for c, copy in enumerate(self.acc):
+            for mem, var in zip(self.memory, copy): self.f.store(var.get(), self.f.at(mem, self.f.const(c * self.width), var.elem))
+    def tail_step(self, lane, v, mask):
+        f = self.f
+        v = enter(f, v, self.dtype)
+        width = v[0].width
+        if mask is not None: v = tuple(f.select(mask, x, i) for x, i in zip(v, identities(f, self.kind, self.dtype, width)))
+        where = [f.at(mem, lane, x.elem) for mem, x in zip(self.memory, v)]
+        old = tuple(f.load(p, x.elem, width) for p, x in zip(where, v))
+        for p, x in zip(where, self.combine(f, old, v)): f.store(x, p)
+    def close_tail(self):
+        for c, copy in enumerate(self.acc):
+            for mem, var in zip(self.memory, copy): var.set(self.f.load(self.f.at(mem, self.f.const(c * self.width), var.elem), var.elem, self.width))
+
+    def block_result(self):
+        f = self.f
+        copies = [tuple(v.get() for v in copy) for copy in self.acc]
+        while len(copies) > 1:
+            h = len(copies) // 2
+            copies = [self.combine(f, a, b) for a, b in zip(copies[:h], copies[h:])]
+        return fold(f, self.combine, copies[0])
+
+    def end_block(self, start):
+        if self.blocked: self.push(self.block_result())
+    def push(self, vs):
+        """Add a block's result: two results of equal rank become one of the next."""
+        f = self.f
+        carry, left = [Var(f, v) for v in vs], Var(f, self.count.get())
+        with f.loop_while(lambda: (left.get() & 1).ne(0)):
+            self.depth.set(self.depth.get() - 1)
+            top = tuple(f.load(f.at(s, self.depth.get(), e), e) for s, e in zip(self.stack, self.elems))
+            for var, v in zip(carry, self.combine(f, top, tuple(c.get() for c in carry))): var.set(v)
+            left.set(left.get() >> 1)
+        for s, e, c in zip(self.stack, self.elems, carry): f.store(c.get(), f.at(s, self.depth.get(), e))
+        self.depth.set(self.depth.get() + 1)
+        self.count.set(self.count.get() + 1)
+
+    def result(self):
+        f = self.f
+        if not self.blocked: return leave(f, self.block_result(), self.dtype)
+        out = [Var(f, v) for v in identities(f, self.kind, self.dtype, 1)]
+        with f.when(self.depth.get() > 0):
+            at = Var(f, self.depth.get() - 1)
+            for var, s, e in zip(out, self.stack, self.elems): var.set(f.load(f.at(s, at.get(), e), e))
+            with f.loop_while(lambda: at.get() > 0):
+                at.set(at.get() - 1)
+                low = tuple(f.load(f.at(s, at.get(), e), e) for s, e in zip(self.stack, self.elems))
+                for var, v in zip(out, self.combine(f, low, tuple(o.get() for o in out))): var.set(v)
+        return leave(f, tuple(o.get() for o in out), self.dtype)
+
+
+class ArgAccumulator:
+    """argmax, argmin: (value, index) pairs ordered lexicographically, NaN first of all, so any tree gives the same answer."""
+    NONE = 0x7fffffff
+
+    def __init__(self, f, kind, dtype, width, blocked):
+        if dtype in values.PAIR: raise NotImplementedError(f'{kind} of complex numbers')
+        self.f, self.kind, self.dtype, self.width = f, kind, accumulator_dtype(dtype), width
+        self.source = dtype
+        self.copies = LANES // width
+        elem = values.register(self.dtype)
+        empty = f.const(identity(kind, dtype), elem, width)
+        self.acc = [(Var(f, empty), Var(f, f.const(self.NONE, 'i32', width))) for _ in range(self.copies)]
+        self.memory = f.array(elem, LANES), f.array('i32', LANES)
+        self.best, self.at = Var(f, f.const(identity(kind, dtype), elem)), Var(f, f.const(-1))
+        self.base = None
+
+    def better(self, x, y, tie):
+        """x before y; equal values (and two NaN) go by `tie`."""
+        out = x > y if self.kind == 'argmax' else x < y
+        if x.elem in FLOAT_ELEMS:
+            xn, yn = x.ne(x), y.ne(y)
+            return out | (xn & ~yn) | ((x.eq(y) | (xn & yn)) & tie)
+        return out | (x.eq(y) & tie)
+
+    def reset(self):
+        f = self.f
+        for value, index in self.acc:
+            value.set(f.const(identity(self.kind, self.source), value.elem, self.width))
+            index.set(f.const(self.NONE, 'i32', self.width))
+    def start_row(self): self.at.set(self.f.const(-1))
+    def step(self, copy, v, index):
+        """index: i32 within the block, ascending."""
+        f, (value, at) = self.f, self.acc[copy]
+        v = enter(f, v, self.source)[0]
+        take = self.better(v, value.get(), at.get().eq(self.NONE))
+        value.set(f.select(take, v, value.get())); at.set(f.select(take, index, at.get()))
+    def open_tail(self):
+        f = self.f
+        for c, pair in enumerate(self.acc):
+            for mem, var in zip(self.memory, pair): f.store(var.get(), f.at(mem, f.const(c * self.width), var.elem))
+    def tail_step(self, lane, v, mask, index):
+        f = self.f
+        v = enter(f, v, self.source)[0]
+        pv, pi = (f.at(mem, lane, e) for mem, e in zip(self.memory, (v.elem, 'i32')))
+        old, at = f.load(pv, v.elem, v.width), f.load(pi, 'i32', v.width)
+        take = self.better(v, old, at.eq(self.NONE))
+        if mask is not None: take = take & mask
+        f.store(f.select(take, v, old), pv); f.store(f.select(take, index, at), pi)
+    def close_tail(self):
+        f = self.f
+        for c, pair in enumerate(self.acc):
+            for mem, var in zip(self.memory, pair): var.set(f.load(f.at(mem, f.const(c * self.width), var.elem), var.elem, self.width))
+    def end_block(self, start):
+        f = self.f
+        copies = [(v.get(), i.get()) for v, i in self.acc]
+        def both(a, b):
+            take = self.better(b[0], a[0], b[1].ult(a[1]))
+            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
+        while len(copies) > 1:
+            h = len(copies) // 2
+            copies = [both(a, b) for a, b in zip(copies[:h], copies[h:])]
+        v, i = fold(f, lambda f, a, b: both(a, b), copies[0])
+        index = f.convert('zext', i, 'i64') + start
+        take = (self.at.get() < 0) | self.better(v, self.best.get(), index < self.at.get())
+        self.best.set(f.select(take, v, self.best.get())); self.at.set(f.select(take, index, self.at.get()))
+    def result(self): return self.at.get()
+
+
+def combine_columns(f, kind, dtype, load, count, rows):
+    """The 64-ary tree over `count` partial results, load(b) each: sequential within groups of 64, groups of groups of 64 ..."""
+    combine = COMBINE[kind]
+    def level(lo, hi, span):
+        """The results of blocks [lo, hi), groups of `span` first."""
+        first = load.identity
+        acc = [Var(f, v) for v in first]
+        with f.loop(lo, hi, span) as b:
+            v = load(b) if span == 1 else level(b, f.min(b + span, hi), span // rows)
+            for var, x in zip(acc, combine(f, tuple(a.get() for a in acc), v)): var.set(x)
+        return tuple(a.get() for a in acc)
+    out = [Var(f, v) for v in load.identity]
+    def at_most(limit, span):
+        if span >= rows ** 3:
+            for var, v in zip(out, level(f.const(0), count, span)): var.set(v)
+            return
+        def small():
+            for var, v in zip(out, level(f.const(0), count, span)): var.set(v)
+        f.branch(count <= limit, small, lambda: at_most(limit * rows, span * rows))
+    at_most(rows, 1)
+    return tuple(o.get() for o in out)
+
+
+def element_size(elem): return SIZE[elem]

@@ -1,0 +1,95 @@
+"""Scatters: out[e0, e1, ...] = or combine= value, in row-major order of the source at every destination.
+
+Axes of the source along which some index is the axis itself ("free" axes) never meet at one destination: they are the work units, or the
+vectors when the innermost is dense. The other axes run in order inside a unit. So no atomics, and the same bits for any number of threads.
+"""
+from ..graph import itemsize
+from ..loops import closure, is_one, is_zero
+from ..symbolic import product
+from . import reduce, values
+from .llvm import At, Evaluator, Row
+
+COLUMNS = 512         # columns of one work unit, when vectors run along a free axis
+
+
+class ScatterEmitter(Evaluator):
+    def __init__(self, program, builder, value, places, out, combine, shape):
+        sizes = builder.sizes
+        free = self.free_axes(places, len(sizes))
+        last = len(sizes) - 1
+        inner = last if last in free and self.dense(places, out, last) else None
+        super().__init__(program, inner, closure([value, *places]))
+        self.sizes, self.value, self.places, self.out, self.combine_kind = sizes, value, places, out, combine
+        self.hoist()
+        f = self.f
+        units = [a for a in range(len(sizes)) if a in free and a != inner]
+        serial = [a for a in range(len(sizes)) if a not in free]
+        count, columns = product(sizes[a] for a in units), sizes[inner] if inner is not None else 1
+        chunks = program.ceildiv(columns, COLUMNS)
+        self.length = self.n(product(sizes[a] for a in serial))
+        self.units = count * chunks
+        work = product(sizes) * (2 * itemsize(out.dtype) + 8 * len(places))
+        self.grain = program.max(1, program.floordiv(65536, program.max(1, program.floordiv(work, program.max(1, self.units)))))
+        self.cost = work
+        size, pieces = self.n(columns), self.n(chunks)
+        width = 32 if itemsize(out.dtype) <= 4 else 8
+        with f.loop(self.lo, self.hi) as unit:
+            if inner is None:
+                index = self.split(units, unit)
+                with f.loop(f.const(0), self.length) as k:
+                    row = Row(self, {**index, **self.split(serial, k)})
+                    self.put(row, At(f.const(0), 1))
+            else:
+                piece = unit % pieces
+                index = self.split(units, unit // pieces)
+                first = piece * COLUMNS
+                end = f.min(first + COLUMNS, size)
+                main = first + ((end - first) & -width)
+                with f.loop(f.const(0), self.length) as k:
+                    row = Row(self, {**index, **self.split(serial, k)})
+                    row.prepare([value, *places], {width, 1})
+                    base = self.destination(row)
+                    with f.loop(first, main, width) as c: self.put(row, At(c, width), base)
+                    with f.loop(main, end) as c: self.put(row, At(c, 1), base)
+
+    @staticmethod
+    def free_axes(places, rank):
+        """Axes that some index follows one to one and no other index mentions."""
+        out = set()
+        for a in range(rank):
+            users = [e for e in places if a in e.axes]
+            if len(users) == 1 and users[0].op == 'index':
+                terms = users[0].attrs['affine'].terms
+                if set(terms) == {a} and isinstance(terms[a], int): out.add(a)
+        return out
+
+    @staticmethod
+    def dense(places, out, axis):
+        k = next(i for i, e in enumerate(places) if axis in e.axes)
+        return is_one(places[k].attrs['affine'].terms[axis]) and is_one(out.strides[k])
+
+    def destination(self, row):
+        """The address of the row's first column."""
+        f, offset = self.f, None
+        for e, stride in zip(self.places, self.out.strides):
+            if is_zero(stride): continue
+            if self.varies(e):
+                a = e.attrs['affine']
+                v = row.offset(a.terms, None if is_zero(a.const) else self.n(a.const))
+            else: v = row.value(e)
+            term = self.times(v, stride)
+            offset = term if offset is None else offset + term
+        base = self.pointer(self.out, self.out.offset)
+        return base if offset is None else values.address(f, base, offset, self.out.dtype)
+
+    def put(self, row, at, base=None):
+        f, dtype = self.f, self.out.dtype
+        if base is None: base = self.destination(row)
+        where = values.address(f, base, at.index, dtype)
+        v = row.element(self.value, at) if self.varies(self.value) else row.value(self.value, at.width)
+        if self.combine_kind != 'set':
+            old = values.load(f, where, dtype, at.width)
+            kind = {'add': 'sum', 'mul': 'prod', 'max': 'amax', 'min': 'amin'}[self.combine_kind]
+            if dtype == 'b1': kind = {'sum': 'any', 'prod': 'all', 'amax': 'any', 'amin': 'all'}[kind]
+            v = reduce.leave(f, reduce.COMBINE[kind](f, reduce.enter(f, old, dtype), reduce.enter(f, v, dtype)), dtype)
+        values.store(f, v, where, dtype)

@@ -1,0 +1,406 @@
+"""From a compile request to a recipe: trace, differentiate, partition, decompose, lay out, and hand over to the backend.
+
+A request is pure data (`plans.py` makes it from what the runtime says), so it can be a key:
+
+    ('op', name, signature index, form, grad mask, params, dests, default dtype)
+    ('backward', key of the forward, grad mask, grads, saved, needed mask, syms, scalar kinds, default dtype)
+
+form: 0 plain, 1 in-place, 2 out=. A tensor is (dtype code, device code, shape, strides, bits) or None.
+
+`traced(request)` gives the graph of a request, whichever kind it is; `derivative(traced)` what its backward keeps and needs. Both are
+functions of the request alone, so a backward found in a cache after a restart re-traces its forward and meets the same saved values.
+
+Decisions
+  - In-place forms of plain operators write the first tensor argument; operators with `Tensor(a!)` parameters write those, in order.
+  - Without stated strides an output follows the operator's `layout`: pointwise (TensorIterator's rule over all tensor arguments), contiguous,
+    like / format (as the first argument, or its memory_format argument).
+  - Gradients are laid out by the pointwise rule over the arguments of the backward call that have their shape, else contiguous.
+  - Strides that chain (stride[i] == size[j] * stride[j], in stride order) are guarded and then known; so a dense tensor is recognised as one.
+"""
+from .. import registry
+from . import trace as T
+from .decompose import decompose
+from .differentiate import differentiable, gradients, partition
+from .graph import DTYPE_OF_CODE, SCALAR_TYPE_NAME, Graph, Input, Output, hint_of, same_shape, verify
+from .promotion import can_cast
+from .structural import is_one
+from .symbolic import Program, SymInt, contiguous_strides, hint, known_equal
+from .transplant import Transplant, slots_of
+
+CONJ, NEG = 16, 32
+
+
+class Traced:
+    """A request as a graph. `inputs`, `strides`: by flattened tensor argument (None: absent). `values`: the same with conj and neg bits resolved."""
+
+    def __init__(self, program, default):
+        self.program, self.graph = program, Graph(program)
+        self.state = T.Tracing(self.graph, default)
+        self.inputs, self.strides, self.values = [], [], []
+        self.outputs, self.aliases = [], []
+        self.dests = None                 # [(shape, strides, dtype, argument index or None)]
+        self.grad_mask, self.differentiable = 0, True
+        self.keep_outputs, self.node_name, self.layout, self.memory_format = True, None, 'pointwise', None
+        self.key = None
+        self._derivative = None
+
+
+# ------------------------------------------------------------------------------------------------------------- arguments
+def add_tensor(t, description, what):
+    """The next tensor argument: its slots, its node. Returns a Sym (None when absent)."""
+    if description is None:
+        t.inputs.append(None)
+        t.strides.append(None)
+        t.values.append(None)
+        return None
+    code, _, _, _, bits = description
+    shape, strides = tensor_slots(t.program, description, f'{what}{len(t.inputs)}')
+    node = t.graph.node('input', (), {'index': len(t.inputs)}, shape, DTYPE_OF_CODE[code])
+    value = T.Sym(node)
+    if bits & CONJ: value = T.conj(value)
+    if bits & NEG: value = -value
+    t.inputs.append(node)
+    t.strides.append(strides)
+    t.values.append(value)
+    return value
+
+
+def tensor_slots(program, description, name):
+    """Sizes and strides of a tensor as entry slots. The strides of a dense tensor become products of its sizes, under guards."""
+    _, _, sizes, steps, _ = description
+    shape = tuple(program.entry('size', s, f'{name}.{i}') for i, s in enumerate(sizes))
+    strides = [program.entry('stride' if sizes[i] > 1 else 'free', s, f'{name}.s{i}') for i, s in enumerate(steps)]
+    for i, s in enumerate(sizes):
+        if s in (0, 1): strides[i] = 0              # never multiplied by an index other than 0
+    order = sorted((i for i, s in enumerate(sizes) if s > 1), key=lambda i: (steps[i], -i))
+    for inner, outer in zip(order, order[1:]):
+        if steps[outer] == sizes[inner] * steps[inner] and steps[inner]:
+            assert strides[outer] == shape[inner] * strides[inner]
+    return shape, tuple(program.simplify(s) for s in strides)
+
+
+def strides_text(t): return [None if s is None else tuple(map(str, s)) for s in t.strides]
+
+
+# --------------------------------------------------------------------------------------------------------------- tracing
+def traced(request, cache={}):
+    """The graph of a request. The most recent ones are kept: a backward request follows its forward."""
+    key = repr(request)
+    if key not in cache:
+        if len(cache) > 256: cache.clear()
+        cache[key] = _trace_operator(request) if request[0] == 'op' else _trace_backward(request)
+        cache[key].key = key
+    return cache[key]
+
+
+def _trace_operator(request):
+    _, name, which, form, grad_mask, params, dests, default = request
+    definition = registry.find(name)
+    signature = definition.signatures[which]
+    t = Traced(Program(), default)
+    t.grad_mask = grad_mask
+    t.differentiable = definition.differentiable
+    t.node_name = definition.node
+    t.layout = definition.layout
+    t.keep_outputs = definition.saves is None or 'result' in definition.saves
+    with T.tracing(t.state):
+        values, kinds = {}, {p.name: p.kind for p in signature.params}
+        flat, scalars = [], 0
+        for p, value in zip(signature.params, params):             # tensors first: their slots come first
+            if p.kind == 'Tensor[]' and value is not None: values[p.name] = [add_tensor(t, d, p.name) for d in value]
+            elif p.is_tensor and (value is None or isinstance(value, tuple)): values[p.name] = add_tensor(t, value, p.name)
+            elif p.is_tensor: t_absent(t)                           # a number in a Tensor|Scalar place
+            if p.mutated: flat.append(len(t.inputs) - 1)
+        if form == 2:
+            t.dests = [_destination(t, d, i, None) for i, d in enumerate(dests)]
+        for p, value in zip(signature.params, params):
+            if p.kind == 'SymInt': values[p.name] = value if value is None else t.program.entry('sym', value, p.name)
+            elif p.kind == 'SymInt[]': values[p.name] = value if value is None else tuple(
+                t.program.entry('sym', v, f'{p.name}{i}') for i, v in enumerate(value))
+            elif p.kind in ('Scalar', 'float') or p.kind == 'Tensor|Scalar' and isinstance(value, str):
+                values[p.name] = None if value is None else _scalar(t, scalars, value)
+                scalars += value is not None
+            elif not p.is_tensor: values[p.name] = value
+        if 'memory_format' in values: t.memory_format = values['memory_format']
+        if form == 1 or flat:
+            targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
+            t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
+        out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
+        t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
+        if t.dests is not None: _fit_destinations(t, definition, form)
+    t.aliases = [_returned_argument(t, o) for o in t.outputs]
+    t.outputs = [o.node for o in t.outputs]
+    return t
+
+
+def t_absent(t):
+    t.inputs.append(None)
+    t.strides.append(None)
+    t.values.append(None)
+
+
+def _scalar(t, index, kind):
+    return T.Sym(t.graph.node('scalar', (), {'index': index, 'kind': kind}, (), T.KIND_DTYPE[kind]), kind)
+
+
+def _destination(t, description, i, argument):
+    shape, strides = tensor_slots(t.program, description, f'out{i}')
+    return shape, strides, DTYPE_OF_CODE[description[0]], argument
+
+
+def _fit_destinations(t, definition, form):
+    """Results written in place or to out= have the destination's dtype and shape, or torch's error says why not."""
+    for i, (shape, _, dtype, _) in enumerate(t.dests):
+        o = t.outputs[i]
+        if o.dtype != dtype:
+            if not can_cast(o.dtype, dtype):
+                raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type {SCALAR_TYPE_NAME[dtype]}")
+            o = T.cast(o, dtype)
+        if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)):
+            if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
+                o = T.expand(o, shape)
+            else:
+                raise RuntimeError(f'output with shape {[hint_of(s) for s in shape]} doesn\'t match the broadcast shape {[hint_of(s) for s in o.shape]}')
+        t.outputs[i] = o
+
+
+def _returned_argument(t, o):
+    """A result that is an argument itself (T.alias)."""
+    if not o.alias: return None
+    node = o.node
+    while node.op == 'call': node = node.args[0]
+    return next(('arg', i) for i, n in enumerate(t.inputs) if n is node)
+
+
+# -------------------------------------------------------------------------------------------------------------- backward
+class Derivative:
+    """What the backward of a traced request needs: saved nodes, and the forward slots whose values it asks for."""
+    __slots__ = ('saved', 'stands_for', 'slots', 'hidden')
+
+
+def wanted(t): return [i for i, n in enumerate(t.inputs) if n is not None and t.grad_mask >> i & 1 and differentiable(n.dtype)]
+
+
+def joint(t, defined, needed):
+    """Gradient nodes of the arguments `needed` in t's own graph, for incoming gradients where `defined`; and those cotangents' nodes."""
+    outputs = t.outputs + (t._derivative.hidden if t._derivative else [])
+    cotangents = []
+    for i, o in enumerate(outputs):
+        present = i < len(defined) and defined[i] and o is not None and differentiable(o.dtype)
+        cotangents.append(T.Sym(t.graph.node('input', (), {'index': None, 'cotangent': i}, o.shape, o.dtype)) if present else None)
+    roots = [t.inputs[i] for i in needed]
+    return gradients(outputs, cotangents, roots), cotangents
+
+
+def derivative(t):
+    """Decided once per traced request, for all gradients defined and all wanted arguments needed."""
+    if t._derivative is None:
+        d = Derivative()
+        with T.tracing(t.state):
+            grads, cotangents = joint(t, [True] * len(t.outputs), wanted(t))
+            grads = [None if g is None else T.expand(T.Sym(g), t.inputs[i].shape).node for g, i in zip(grads, wanted(t))]
+            marks = {c.node for c in cotangents if c is not None}
+            d.saved, d.stands_for = partition(t.outputs, grads, marks, t.keep_outputs)
+        outputs = {o for o in t.outputs if o is not None}
+        d.hidden = [n for n in d.saved if n.op != 'input' and n not in outputs]
+        told = {slot for _, _, slot in _told(t, d)}
+        d.slots = [s for s in slots_of([n for n in t.outputs + grads + d.saved + t.inputs if n is not None]) if s not in told]
+        t._derivative = d
+    return t._derivative
+
+
+def _told(t, d):
+    """(node, dimension, slot): forward slots that the backward call can read off a gradient or saved value that is always there. The gradient of
+    a sole output is: without it the backward would not run."""
+    sure = [n for n in d.saved]
+    if len(t.outputs) == 1 and not d.hidden: sure.append(t.outputs[0])
+    for n in sure:
+        for i, size in enumerate(n.shape):
+            size = t.program.simplify(size)
+            if isinstance(size, SymInt) and len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
+                atom = t.program.atoms[size.terms[0][0][0]]
+                if atom.op == 'slot': yield n, i, atom.args[0]
+
+
+def _trace_backward(request):
+    _, forward_key, grad_mask, grads, saved, needed_mask, syms, kinds, default = request
+    forward = traced(_parse(forward_key))
+    d = derivative(forward)
+    t = Traced(Program(), default)
+    t.grad_mask = grad_mask
+    t.node_name = (forward.node_name or 'Unknown') + 'Backward' if not (forward.node_name or '').endswith('BackwardBackward') else forward.node_name
+    wide = needed_mask == -1
+    needed = [i for i in range(len(forward.inputs)) if wide or needed_mask >> i & 1]
+    with T.tracing(t.state):
+        incoming = [add_tensor(t, g, 'grad') for g in grads]
+        kept = [add_tensor(t, s, 'saved') for s in saved]
+        slots = {slot: t.program.entry('sym', v, f'k{slot}') for slot, v in zip(d.slots, syms)}
+        arrived = dict(zip(d.saved, kept))
+        if len(forward.outputs) == 1 and not d.hidden: arrived.setdefault(forward.outputs[0], incoming[0])
+        for node, i, slot in _told(forward, d):
+            if arrived.get(node) is not None: slots.setdefault(slot, arrived[node].shape[i])
+    with T.tracing(forward.state):
+        usable = [i for i in needed if forward.inputs[i] is not None and differentiable(forward.inputs[i].dtype)]
+        found, cotangents = joint(forward, [g is not None for g in grads], usable)
+        found = [None if g is None else T.expand(T.Sym(g), forward.inputs[i].shape).node for g, i in zip(found, usable)]
+        marks = {c.node for c in cotangents if c is not None}
+        _, stands_for = partition(forward.outputs + d.hidden, found, marks, forward.keep_outputs)
+    with T.tracing(t.state):
+        start, move = {}, Transplant(t.graph, {}, slots)
+        for c, g in zip(cotangents, incoming):
+            if c is not None: start[c.node] = _meet(move, c.node, g).node
+        values = {}
+        for n, v in zip(d.saved, kept):
+            if v is not None: values[n] = _meet(move, n, v)
+        for n, source in {**d.stands_for, **stands_for}.items():
+            if source in values: start[n] = T.cast(values[source], n.dtype).node
+        for n, v in values.items(): start.setdefault(n, v.node)
+        move.nodes.update(start)
+        by_argument = {i: None if g is None else move.node(g) for g, i in zip(found, usable)}
+    t.outputs = [by_argument.get(i) for i in needed]
+    t.aliases = [_passed_through(t, o) for o in t.outputs]
+    return t
+
+
+def _meet(move, node, value):
+    """A gradient or saved value has the shape the forward says: guards, and from then on one name for each size."""
+    for want, have in zip(node.shape, value.shape):
+        if not move.integer(want) == have:
+            raise RuntimeError(f'Mismatch in shape: a gradient of shape {[hint(s) for s in value.shape]} for an output of shape '
+                               f'{[hint(move.integer(s)) for s in node.shape]}')
+    return value
+
+
+def _passed_through(t, node):
+    if node is None: return ('none',)
+    return next((('arg', i) for i, n in enumerate(t.inputs) if n is node), None)
+
+
+def _parse(key):
+    import ast
+    return ast.literal_eval(key)
+
+
+# --------------------------------------------------------------------------------------------------------------- layouts
+def pointwise_strides(shape, operands):
+    """torch's TensorIterator: dimensions sorted by the operands' strides, the first operand that tells two dimensions apart deciding; a dense
+    output in that order. operands: (shape, strides) of tensor arguments, broadcast to shape."""
+    rank = len(shape)
+    aligned = []
+    for oshape, ostrides in operands:
+        pad = rank - len(oshape)
+        if pad < 0: continue
+        aligned.append([0 if i < pad or is_one(oshape[i - pad]) else ostrides[i - pad] for i in range(rank)])
+
+    def compare(a, b):                      # > 0: dimension a is the outer one
+        for strides in aligned:
+            x, y = strides[a], strides[b]
+            if isinstance(x, int) and x == 0 or isinstance(y, int) and y == 0: continue
+            if known_equal(x, y):
+                if hint(shape[a]) > hint(shape[b]) and shape[a] > shape[b]: return 1
+                continue
+            return -1 if x < y else 1
+        return 0
+
+    order = list(range(rank - 1, -1, -1))   # innermost first
+    for i in range(1, rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            c = compare(order[j], order[at])
+            if c > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif c < 0: break
+    strides, step = [0] * rank, 1
+    for d in order:
+        strides[d] = step
+        if not (isinstance(shape[d], int) and shape[d] == 0): step = step * shape[d]
+    return tuple(strides)
+
+
+def channels_last_strides(shape):
+    order = [1] + list(range(len(shape) - 1, 1, -1)) + [0]
+    strides, step = [0] * len(shape), 1
+    for d in order:
+        strides[d] = step
+        if not (isinstance(shape[d], int) and shape[d] == 0): step = step * shape[d]
+    return tuple(strides)
+
+
+def output_strides(t, node):
+    shape = node.shape
+    memory_format = str(t.memory_format).rsplit('.', 1)[-1] if t.memory_format is not None else None
+    if memory_format in ('channels_last', 'channels_last_3d'):
+        want = 4 if memory_format == 'channels_last' else 5
+        if len(shape) != want: raise RuntimeError(f'required rank {want} tensor to use {memory_format} format')
+        return channels_last_strides(shape)
+    if memory_format == 'contiguous_format' or t.layout == 'contiguous': return contiguous_strides(shape)
+    operands = [(n.shape, s) for n, s in zip(t.inputs, t.strides) if n is not None]
+    if t.layout in ('like', 'format'): operands = operands[:1]
+    if t.layout == 'gradient': operands = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
+    return pointwise_strides(shape, operands)
+
+
+# ---------------------------------------------------------------------------------------------------------------- recipe
+def compile_request(request):
+    """The recipe of a request, as pure data (contract, section 3)."""
+    from . import backend
+    t = traced(request)
+    if request[0] == 'backward': t.layout = 'gradient'
+    recipe = {'saves': [], 'backward': None, 'backward_syms': [], 'node': t.node_name}
+    hidden = []
+    if t.grad_mask and t.differentiable and wanted(t) and any(o is not None and differentiable(o.dtype) for o in t.outputs):
+        d = derivative(t)
+        hidden = d.hidden
+        recipe['saves'] = [_save(t, n, hidden) for n in d.saved]
+        recipe['backward'] = t.key
+        slots = d.slots
+    else: slots = []
+    roots = decompose(list(t.outputs) + hidden)
+    verify([r for r in roots if r is not None])
+    outputs = []
+    for i, (original, node) in enumerate(zip(list(t.outputs) + hidden, roots)):
+        public = i < len(t.outputs)
+        alias = t.aliases[i] if public else None
+        if alias is not None: outputs.append(Output(node, alias=alias))
+        elif public and t.dests is not None: outputs.append(Output(node, t.dests[i][1], dest=i))
+        else: outputs.append(Output(node, output_strides(t, node) if public else None, kind='output' if public else 'hidden'))
+    inputs = [Input(n, s, i, [k for k, d in enumerate(t.dests or ()) if d[3] == i])
+              for i, (n, s) in enumerate(zip(t.inputs, t.strides)) if n is not None]
+    program = t.program
+    recipe['backward_syms'] = list(slots)
+    parts = backend.build(outputs, inputs, program)
+    recipe.update(parts)
+    count, public = 0, []
+    for o in outputs:
+        if o.alias is not None: place = o.alias
+        elif o.dest is not None: place = ('dest', o.dest)
+        else:
+            place = ('buffer', count)
+            count += 1
+        if o.kind == 'output': public.append(place)
+        else: recipe.setdefault('hidden', []).append(place[1])
+    recipe.setdefault('hidden', [])
+    recipe['outputs'] = public
+    if t.state.device is not None: recipe['device'] = t.state.device
+    return program.finish(recipe)
+
+
+def _save(t, node, hidden):
+    if node.op == 'input': return ('arg', next(i for i, n in enumerate(t.inputs) if n is node))
+    if node in t.outputs: return ('output', t.outputs.index(node))
+    return ('hidden', hidden.index(node))
+
+
+def explain(request):
+    """The stages of a request as text: for people."""
+    from .graph import text
+    t = traced(request)
+    lines = ['graph:', text([o for o in t.outputs if o is not None]), f'guards: {t.program.guards}']
+    if t.grad_mask and wanted(t):
+        d = derivative(t)
+        lines += ['saved: ' + ', '.join(map(repr, d.saved)), f'integers kept: {d.slots}']
+    return '\n'.join(lines)
+
+
+__all__ = ['compile_request', 'traced', 'derivative', 'explain', 'SymInt']

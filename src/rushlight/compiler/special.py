@@ -1,0 +1,174 @@
+"""Steps that are not nests: checks, concatenation, sweeps along an outer axis (scans, column argmax), scatters, matrix products, draws.
+
+lower(build, fusion, node, wave) -> kernels and steps, in order. Any of them may raise MustStore for an operand that has to be in memory.
+"""
+from .emit.check import CheckEmitter
+from .emit.scatter import ScatterEmitter
+from .emit.sweep import SweepEmitter
+from .fuse import Builder, MustStore, solid
+from .graph import dtype_code, itemsize
+from .loops import ZERO, Affine, Kernel, Memory, Store, closure, is_one
+from .schedule import schedule
+from .steps import Step
+from .symbolic import contiguous_strides, known_equal, product
+
+
+def lower(build, fusion, node, wave): return LOWER[node.op](build, fusion, node, wave)
+
+
+def operand(fusion, node, wave, why):
+    """node as a strided view of memory; without one it must be stored first."""
+    memory = fusion.memory_of_view(node, wave)
+    if memory is None: raise MustStore(first_computed(fusion, node, wave), why)
+    return memory
+
+
+def first_computed(fusion, node, wave):
+    """Through views that cost nothing to what must really be stored."""
+    n = node
+    while n.op in ('permute', 'slice', 'flip', 'expand') and fusion.memory_at(n, wave) is None: n = n.args[0]
+    if n.op == 'reshape' and fusion.memory_at(n.args[0], wave) is None: return first_computed(fusion, n.args[0], wave)
+    return n
+
+
+def identity_view(node):
+    view, axes = [ZERO] * node.ndim, {}
+    for a, d in enumerate(solid(node.shape)): view[d] = Affine({a: 1}); axes[d] = a
+    return tuple(view), axes
+
+
+# --------------------------------------------------------------------------------------------------------------- checks
+def lower_check(build, fusion, node, wave):
+    x, attrs = node.args[0], node.attrs
+    view, axes = identity_view(x)
+    b = Builder(fusion, wave, [x.shape[d] for d in axes])
+    k = Kernel(f'check %{x.id}', 'nest', b.sizes)
+    k.builder, k.nodes, k.wave = b, [node], wave
+    strides = contiguous_strides(x.shape)
+    nowhere = Memory(('none', None), x.dtype, x.shape, strides)
+    k.stores = [Store(b.value(x, view), nowhere, {a: strides[d] for d, a in axes.items()}, 0)]
+    k.inner_axes, k.outer = [], list(range(len(b.sizes)))
+    schedule(k, fusion)
+    step = Step(CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error'])), k.units, k.grain, k.cost, None, k)
+    step.read = [e for e in closure(k.roots()) if e.op in ('load', 'combine')]
+    return [step]
+
+
+# ----------------------------------------------------------------------------------------------------------------- cat
+def lower_cat(build, fusion, node, wave):
+    out, dim = fusion.memory(node), node.attrs['dim']
+    kernels, at = [], 0
+    for x in node.args:
+        part = Memory(out.place, out.dtype, x.shape, out.strides, out.offset + out.strides[dim] * at)
+        kernels.append(fusion.copy_kernel(x, part, wave, schedule))
+        kernels[-1].nodes = [node]
+        at = at + x.shape[dim]
+    return kernels
+
+
+# --------------------------------------------------------------------------------------------------------------- sweeps
+def lower_sweep(build, fusion, node, wave):
+    """A scan, or an argreduction over outer dimensions: the swept axes in order, vectors across the innermost other axis."""
+    x = node.args[0]
+    swept = [node.attrs['dim']] if node.op == 'scan' else list(node.attrs['dims'])
+    view, axes = identity_view(x)
+    b = Builder(fusion, wave, [x.shape[d] for d in axes])
+    value, out = b.value(x, view), fusion.memory(node)
+    if any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([value])): raise MustStore(x, 'a sweep reads its operand from memory')
+    along = [axes[d] for d in swept if d in axes]
+    others = [a for a in axes.values() if a not in along]
+    inner = others[-1] if others and others[-1] > along[-1] else None
+    outer = [a for a in others if a != inner]
+    store = Store(value, out, {axes[d]: out.strides[d] for d in axes if node.op == 'scan' or d not in swept}, out.offset)
+    emitter = SweepEmitter(build.program, b.sizes, outer, along, inner, store, node.op, node.attrs['kind'], node.attrs.get('reverse', False), node.dtype)
+    step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
+    step.read, step.write = [e for e in closure([value]) if e.op == 'load'], [store]
+    step.passes = 1 if node.op == 'scan' else 2
+    step.title = f'sweep {node!r}'
+    return [step]
+
+
+# -------------------------------------------------------------------------------------------------------------- scatter
+def lower_scatter(build, fusion, node, wave):
+    base, src, *indices = node.args
+    out = fusion.memory(node)
+    steps = []
+    given = fusion.inputs.get(base)
+    in_place = given is not None and out.place[0] == 'dest' and out.place[1] in build.input_of[given.place[1]].aliases
+    if not in_place: steps.append(fusion.copy_kernel(base, out, wave, schedule)); steps[-1].nodes = [node]
+    view, axes = identity_view(src)
+    b = Builder(fusion, wave, [src.shape[d] for d in axes])
+    value = b.value(src, view)
+    places = [b.value(e, b.aligned(view, src, e)) for e in indices]
+    if any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([value, *places])): raise MustStore(src, 'a scatter reads its operands from memory')
+    emitter = ScatterEmitter(build.program, b, value, places, out, node.attrs['combine'], base.shape)
+    step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
+    store = Store(value, out, {}, 0)
+    step.read, step.write, step.passes = [e for e in closure([value, *places]) if e.op == 'load'], [store], 2
+    step.title = f'scatter {node!r}'
+    if in_place: step.write = [store]
+    return steps + [step]
+
+
+# --------------------------------------------------------------------------------------------------------------- matmul
+def lower_matmul(build, fusion, node, wave):
+    from . import templates
+    from .loops import Buffer
+    why = 'an operand of a matrix product must be in memory'
+    a, b = (operand(fusion, x, wave, why) for x in node.args)
+    out = fusion.memory(node)
+    if not (is_one(out.strides[-1]) or is_one(out.strides[-2]) or is_one(node.shape[-1]) or is_one(node.shape[-2])):
+        from .fuse import Indirect
+        raise Indirect(node, 'a matrix product writes dense rows')
+    def three(m, shape):
+        strides = [0 if is_one(d) else s for d, s in zip(shape, m.strides)]
+        return templates.Operand(m.place, m.offset * itemsize(m.dtype), tuple(([0] if len(shape) == 2 else []) + strides))
+    def result(m, shape):
+        strides = list(m.strides)
+        if is_one(shape[-1]): strides[-1] = 1
+        elif is_one(shape[-2]) and not is_one(strides[-1]): strides[-2] = 1
+        return templates.Operand(m.place, m.offset * itemsize(m.dtype), tuple(([0] if len(shape) == 2 else []) + strides))
+    batch = node.shape[0] if node.ndim == 3 else 1
+    m, n, k = node.shape[-2], node.shape[-1], node.args[0].shape[-1]
+    sizes, launches = templates.lower_matmul(build.program, node.dtype, batch, m, n, k, three(a, node.args[0].shape), three(b, node.args[1].shape), result(out, node.shape))
+    rooms = [Buffer('temporary', 'u8', (size,), (1,), size) for size in sizes]
+    steps = []
+    for s in launches:
+        step = Step(Template(s, rooms), s.units, s.grain, s.cost, s.scratch if not (isinstance(s.scratch, int) and s.scratch == 0) else None, symbol=s.symbol)
+        step.title = f'{s.symbol} {node!r}'
+        step.read, step.write, step.passes = [a, b], [Store(None, out, {}, 0)], 2
+        steps.append(step)
+    return steps
+
+
+class Template:
+    """A template's step in the form of an emitter."""
+    def __init__(self, step, rooms):
+        self._text, self.ints, self.scalars = step.text, list(step.ints), list(step.scalars)
+        self.pointers = [('buffer', rooms[i], offset) if kind == 'temporary' else (kind, i, offset) for kind, i, offset in step.pointers]
+    def text(self): return self._text
+
+
+# ---------------------------------------------------------------------------------------------------------------- draws
+def lower_draw(build, fusion, node, wave):
+    """Random numbers by the runtime, in memory order. p: the result, then each parameter; n: elements, dtype codes."""
+    parameters = [operand(fusion, x, wave, 'a parameter of a draw must be in memory') for x in node.args]
+    out = fusion.memory(node)
+    if not all(is_one(d) or known_equal(s, t) for d, s, t in zip(out.shape, out.strides, contiguous_strides(out.shape))) or out.place[0] == 'dest':
+        from .fuse import Indirect
+        raise Indirect(node, 'random numbers are drawn into dense memory')
+    step = Step(Draw(out, parameters, product(node.shape)), 1, 1, product(node.shape) * itemsize(node.dtype), native='draw_' + node.attrs['kind'])
+    step.read, step.write = parameters, [Store(None, out, {}, 0)]
+    step.title = f'draw {node!r}'
+    return [step]
+
+
+class Draw:
+    def __init__(self, out, parameters, count):
+        self.pointers = [(m.place[0], m.place[1], m.offset * itemsize(m.dtype)) for m in [out, *parameters]]
+        self.ints = [count, dtype_code(out.dtype), *[dtype_code(m.dtype) for m in parameters]]
+        self.scalars = []
+
+
+LOWER = {'checked': lower_check, 'cat': lower_cat, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
+         'matmul': lower_matmul, 'draw': lower_draw}

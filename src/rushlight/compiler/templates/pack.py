@@ -1,0 +1,104 @@
+"""Packing: copying a matrix into the order in which the micro-kernel reads it.
+
+A becomes panels of up to 6 rows, element (i, k) of a panel at k * 6 + i; B becomes panels of two vectors of columns, element (k, j) at
+k * width + j. Both are one kernel with two strides: a panel has `lines` lines (rows of A, columns of B), the destination holds `depth`
+groups of `pitch` elements. Where k is contiguous in memory, squares are transposed in registers; where the lines are, they are copied;
+any other strides go element by element. Lanes beyond the last line are left as they are: nobody reads them.
+"""
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
+
+# the kernel's integers; its pointers are the source and the destination
+INTS = ('depth', 'panels', 'panel_lines', 'tall_panels', 'line_step', 'k_step', 'source_batch', 'lines')
+
+
+def kernel_text(dtype, pitch):
+    """The module with the kernel `pack`. Units are panels of all batches; panel i has panel_lines lines, one more if i < tall_panels,
+    and never goes beyond `lines`."""
+    elem, _, lanes = ELEMENT[dtype]
+    module = Module()
+    f = Kernel(module, 'pack')
+    n = {name: f.n(i) for i, name in enumerate(INTS)}
+    source, target = f.p(0), f.p(1)
+    with f.loop(f.lo, f.hi) as unit:
+        batch = unit // n['panels']
+        panel = unit % n['panels']
+        line = panel * n['panel_lines'] + f.min(panel, n['tall_panels'])
+        count = f.min(n['lines'] - line, n['panel_lines'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0)))
+        at = element(f, source, batch * n['source_batch'] + line * n['line_step'], elem)
+        to = element(f, target, unit * n['depth'] * pitch, elem)
+        args = (at, to, n['depth'], count, n['line_step'], n['k_step'])
+        full_square = n['k_step'].eq(1)
+        f.branch(n['line_step'].eq(1), lambda: invoke(f, 'copy_lines', *args),
+                 lambda: f.branch(full_square, lambda: invoke(f, 'transpose_lines', *args), lambda: invoke(f, 'gather_lines', *args)))
+    copy_lines(module, elem, pitch, lanes)
+    transpose_lines(module, elem, pitch, min(lanes, 8))
+    gather_lines(module, elem, pitch)
+    return module.text()
+
+
+ARGUMENTS = [('ptr', 'source'), ('ptr', 'target'), ('i64', 'depth'), ('i64', 'count'), ('i64', 'line_step'), ('i64', 'k_step')]
+
+
+def widths(total, lanes):
+    """Cut `total` lanes into vectors: (start, width) with widths at most `lanes`, powers of two."""
+    start = 0
+    while start < total:
+        width = lanes
+        while width > total - start:
+            width //= 2
+        yield start, width
+        start += width
+
+
+def copy_lines(module, elem, pitch, lanes):
+    """The lines of one k are adjacent in memory."""
+    f = Internal(module, 'copy_lines', ARGUMENTS)
+    source, target, depth, count, _, k_step = f.args
+
+    def full():
+        with f.loop(f.const(0), depth) as k:
+            at, to = element(f, source, k * k_step, elem), element(f, target, k * pitch, elem)
+            for start, width in widths(pitch, lanes):
+                f.store(f.load(element(f, at, start, elem), elem, width), element(f, to, start, elem))
+
+    def partial():
+        with f.loop(f.const(0), depth) as k:
+            at, to = element(f, source, k * k_step, elem), element(f, target, k * pitch, elem)
+            with f.loop(f.const(0), count) as i:
+                f.store(f.load(element(f, at, i, elem), elem), element(f, to, i, elem))
+    f.branch(count.eq(pitch), full, partial)
+
+
+def transpose_lines(module, elem, pitch, lanes):
+    """Each line is contiguous along k: squares of lanes x lanes through registers."""
+    f = Internal(module, 'transpose_lines', ARGUMENTS)
+    source, target, depth, count, line_step, _ = f.args
+    whole = depth & -lanes
+
+    def singles(first, last):
+        with f.loop(first, last) as k:
+            with f.loop(f.const(0), count) as i:
+                f.store(f.load(element(f, source, i * line_step + k, elem), elem), element(f, target, k * pitch + i, elem))
+
+    def squares():
+        for start in range(0, pitch, lanes):
+            lines = min(lanes, pitch - start)
+            rows = [element(f, source, line_step * (start + i), elem) for i in range(lines)]
+            with f.loop(f.const(0), whole, lanes) as k:
+                values = [f.load(element(f, row, k, elem), elem, lanes) for row in rows]
+                values += [f.poison(elem, lanes)] * (lanes - lines)
+                for step, column in enumerate(transpose(f, values)):
+                    to = element(f, target, (k + step) * pitch + start, elem)
+                    for part, width in widths(lines, lanes):
+                        piece = column if width == lanes else f.shuffle(column, [part + i for i in range(width)])
+                        f.store(piece, element(f, to, part, elem))
+        singles(whole, depth)
+    f.branch(count.eq(pitch), squares, lambda: singles(f.const(0), depth))
+
+
+def gather_lines(module, elem, pitch):
+    f = Internal(module, 'gather_lines', ARGUMENTS)
+    source, target, depth, count, line_step, k_step = f.args
+    with f.loop(f.const(0), depth) as k:
+        with f.loop(f.const(0), count) as i:
+            f.store(f.load(element(f, source, i * line_step + k * k_step, elem), elem), element(f, target, k * pitch + i, elem))

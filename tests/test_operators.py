@@ -1,0 +1,112 @@
+"""Every operator, from its own definition: values, gradients, layouts, forms, threads. No torch needed."""
+import numpy as np
+import pytest
+from operators import arguments, layouts, results, same_bits, tested
+
+import rushlight as rl
+
+DEFINITIONS = tested()
+ids = [d.name for d in DEFINITIONS]
+# Relative to the largest value: f32 bodies against the same formula in f64.
+LOOSE = {"prod": 2e-5, "cumprod": 2e-5, "lgamma": 1e-5, "digamma": 1e-5, "tan": 1e-5, "acosh": 2e-6, "var": 2e-6, "std": 2e-6}
+DISCONTINUOUS = {"floor", "ceil", "trunc", "round", "sign", "sgn", "frac", "floor_divide", "remainder", "fmod", "argmax", "argmin", "isclose", "hardshrink", "div"}
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=ids)
+def test_float32_agrees_with_float64(definition):
+    if definition.name in DISCONTINUOUS: pytest.skip("jumps where float32 and float64 differ by one rounding")
+    for sample in definition.samples(0):
+        args, kwargs = arguments(sample)
+        wide, wide_kwargs = arguments(sample, rl.float64)
+        for a, b in zip(results(definition.op.function(*args, **kwargs)), results(definition.op.function(*wide, **wide_kwargs))):
+            assert tuple(a.shape) == tuple(b.shape), sample
+            x, y = a.detach().to(rl.float64).numpy(), b.detach().to(rl.float64).numpy()
+            scale = np.max(np.abs(y[np.isfinite(y)]), initial=1.0)
+            np.testing.assert_allclose(x, y, rtol=LOOSE.get(definition.name, 4e-6), atol=LOOSE.get(definition.name, 1e-6) * scale, err_msg=str(sample))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=ids)
+def test_any_strides_same_bits(definition):
+    for sample in definition.samples(0):
+        args, kwargs = arguments(sample)
+        expected = results(definition.op.function(*args, **kwargs))
+        for k, a in enumerate(args):
+            for other in layouts(a):
+                got = results(definition.op.function(*args[:k], other, *args[k + 1:], **kwargs))
+                for x, y in zip(got, expected):
+                    assert same_bits(x, y), f"argument {k} with strides {other.stride()} of {sample}"
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=ids)
+def test_threads_same_bits(definition):
+    before = rl.get_num_threads()
+    try:
+        for sample in definition.samples(0):
+            args, kwargs = arguments(sample)
+            rl.set_num_threads(1)
+            one = results(definition.op.function(*args, **kwargs))
+            rl.set_num_threads(2)
+            for x, y in zip(one, results(definition.op.function(*args, **kwargs))):
+                assert same_bits(x, y), sample
+    finally:
+        rl.set_num_threads(before)
+
+
+@pytest.mark.parametrize("definition", [d for d in DEFINITIONS if d.inplace], ids=lambda d: d.name)
+def test_inplace_is_the_same(definition):
+    for sample in definition.samples(0):
+        args, kwargs = arguments(sample)
+        if not isinstance(args[0], rl.Tensor): continue
+        expected = definition.op.function(*args, **kwargs)
+        if tuple(expected.shape) != tuple(args[0].shape) or expected.dtype is not args[0].dtype: continue
+        target = args[0].clone()
+        got = definition.op.inplace_function(target, *args[1:], **kwargs)
+        assert got is target and same_bits(target, expected), sample
+
+
+@pytest.mark.parametrize("definition", [d for d in DEFINITIONS if d.out], ids=lambda d: d.name)
+def test_out_is_the_same(definition):
+    for sample in definition.samples(0)[:4]:
+        args, kwargs = arguments(sample)
+        expected = definition.op.function(*args, **kwargs)
+        if isinstance(expected, (tuple, list)):
+            out = tuple(rl.empty(0, dtype=e.dtype) for e in expected)
+            definition.op.function(*args, **kwargs, out=out)
+        else:
+            out = rl.empty(0, dtype=expected.dtype)
+            definition.op.function(*args, **kwargs, out=out)
+        for x, y in zip(results(out), results(expected)):
+            assert same_bits(x, y), sample
+
+
+@pytest.mark.parametrize("definition", [d for d in DEFINITIONS if d.differentiable], ids=lambda d: d.name)
+def test_gradient_against_differences(definition):
+    """Directional derivatives in float64 against central differences."""
+    rng = np.random.default_rng(0)
+    checked = 0
+    for sample in definition.samples(1):
+        args, kwargs = arguments(sample, rl.float64, requires_grad=True)
+        leaves = [a for a in [*args, *kwargs.values()] if isinstance(a, rl.Tensor) and a.requires_grad]
+        if not leaves or sum(a.numel() for a in leaves) > 4000 or checked >= 12: continue
+        outs = [o for o in results(definition.op.function(*args, **kwargs)) if o.requires_grad]
+        if not outs or any(o.numel() == 0 for o in outs): continue
+        if not all(np.isfinite(o.detach().numpy()).all() for o in outs): continue
+        weights = [rl.from_numpy(rng.standard_normal(tuple(o.shape))).reshape(o.shape) for o in outs]
+        grads = rl.autograd.grad(outs, leaves, weights, allow_unused=True)
+        steps = [rl.from_numpy(np.asarray(rng.standard_normal(tuple(a.shape)))).reshape(a.shape) for a in leaves]
+        analytic = sum((g * s).sum().item() for g, s in zip(grads, steps) if g is not None)
+        if not np.isfinite(analytic): continue
+
+        def value(h):
+            with rl.no_grad():
+                moved = {id(a): a.detach() + h * s for a, s in zip(leaves, steps)}
+                swap = lambda v: moved.get(id(v), v)
+                got = [o for o in results(definition.op.function(*map(swap, args), **{k: swap(v) for k, v in kwargs.items()})) if o.is_floating_point()]
+                return sum((o * w).sum().item() for o, w in zip(got, weights))
+        h = 1e-6
+        numeric = (value(h) - value(-h)) / (2 * h)
+        scale = max(1.0, abs(analytic))
+        if definition.name in DISCONTINUOUS or abs(value(h) - 2 * value(0) + value(-h)) > 1e-7 * scale:
+            continue                                  # a kink or a jump inside the step
+        assert abs(numeric - analytic) < 2e-4 * scale, f"{sample}: {analytic} against {numeric}"
+        checked += 1
