@@ -390,6 +390,46 @@ static PyMethodDef disabler_methods[] = {{"__enter__", disabler_enter, METH_NOAR
 static PyType_Slot disabler_slots[] = {{Py_tp_methods, disabler_methods}, {Py_tp_doc, (void*)"Context in which __torch_function__ is not consulted."}, {0, nullptr}};
 static PyType_Spec disabler_spec = {"rushlight._C.disable_torch_function", sizeof(Disabler), 0, Py_TPFLAGS_DEFAULT, disabler_slots};
 
+static PyObject* torch_function_disabled(PyObject*, PyObject*) { return PyBool_FromLong((tls.guard & G_NO_DISPATCH) != 0); }
+
+// Modes: objects whose __torch_function__ sees every call of this thread. The innermost is on top; while it runs, `without_mode` hides it.
+static thread_local std::vector<PyObject*>* t_modes;       // owned references
+static void show_modes() { if (t_modes && !t_modes->empty()) tls.guard |= G_MODE; else tls.guard &= ~(uint32_t)G_MODE; }
+static PyObject* push_mode(PyObject*, PyObject* mode) {
+  if (!t_modes) t_modes = new std::vector<PyObject*>();
+  t_modes->push_back(Py_NewRef(mode));
+  show_modes();
+  Py_RETURN_NONE;
+}
+static PyObject* pop_mode(PyObject*, PyObject*) {
+  if (!t_modes || t_modes->empty()) return raise(PyExc_RuntimeError, "no mode is active");
+  PyObject* mode = t_modes->back();
+  t_modes->pop_back();
+  show_modes();
+  return mode;
+}
+static PyObject* top_mode(PyObject*, PyObject*) { return Py_NewRef(t_modes && !t_modes->empty() ? t_modes->back() : Py_None); }
+struct ModeHider { PyObject_HEAD PyObject* mode; };
+static PyObject* hider_enter(PyObject* o, PyObject*) {
+  ModeHider* h = (ModeHider*)o;
+  if (t_modes && !t_modes->empty()) { Py_XSETREF(h->mode, t_modes->back()); t_modes->pop_back(); show_modes(); }
+  return Py_NewRef(o);
+}
+static PyObject* hider_exit(PyObject* o, PyObject* const*, Py_ssize_t) {
+  ModeHider* h = (ModeHider*)o;
+  if (h->mode) { t_modes->push_back(h->mode); h->mode = nullptr; show_modes(); }
+  Py_RETURN_NONE;
+}
+static void hider_dealloc(PyObject* o) {
+  Py_XDECREF(((ModeHider*)o)->mode);
+  PyTypeObject* type = Py_TYPE(o);
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+static PyMethodDef hider_methods[] = {{"__enter__", hider_enter, METH_NOARGS, nullptr}, {"__exit__", (PyCFunction)(void*)hider_exit, METH_FASTCALL, nullptr}, {}};
+static PyType_Slot hider_slots[] = {{Py_tp_methods, hider_methods}, {Py_tp_dealloc, (void*)hider_dealloc}, {Py_tp_doc, (void*)"Context in which the innermost mode does not see calls."}, {0, nullptr}};
+static PyType_Spec hider_spec = {"rushlight._C.without_mode", sizeof(ModeHider), 0, Py_TPFLAGS_DEFAULT, hider_slots};
+
 // A class that sets `__torch_function__ = _disabled_torch_function_impl` is treated as a plain tensor.
 static PyObject* disabled_impl(PyObject*, PyObject* args, PyObject*) {
   PyObject *func, *types, *fargs = nullptr, *fkwargs = nullptr;
@@ -415,6 +455,10 @@ static PyMethodDef call_methods[] = {
     {"set_hooks", (PyCFunction)(void*)set_hooks, METH_VARARGS | METH_KEYWORDS, "set_hooks(*, compile, torch_function, flush, guarded)"},
     {"set_guard", set_guard, METH_VARARGS, "set_guard(bits, on) -> int\n\nSet or clear bits of this thread's guard word."},
     {"get_guard", get_guard, METH_NOARGS, "get_guard() -> int"},
+    {"torch_function_disabled", torch_function_disabled, METH_NOARGS, "torch_function_disabled() -> bool"},
+    {"push_mode", push_mode, METH_O, "push_mode(mode)\n\nIts __torch_function__ sees every call of this thread until pop_mode()."},
+    {"pop_mode", pop_mode, METH_NOARGS, "pop_mode() -> mode"},
+    {"top_mode", top_mode, METH_NOARGS, "top_mode() -> the innermost mode, or None"},
     {"find_op", find_op, METH_O, "find_op(name) -> Op"},
     {"_disabled_torch_function_impl", (PyCFunction)(void*)disabled_impl, METH_VARARGS | METH_KEYWORDS, "Assign to __torch_function__ to be treated as a plain tensor."},
     {}};
@@ -423,6 +467,9 @@ bool init_calls(PyObject* m) {
   PyObject* disabler = PyType_FromSpec(&disabler_spec);
   if (!disabler || PyModule_AddFunctions(m, call_methods) < 0 || PyModule_AddObjectRef(m, "disable_torch_function", disabler) < 0) return false;
   Py_DECREF(disabler);
+  PyObject* hider = PyType_FromSpec(&hider_spec);
+  if (!hider || PyModule_AddObjectRef(m, "without_mode", hider) < 0) return false;
+  Py_DECREF(hider);
   g_disabled_torch_function = PyObject_GetAttrString(m, "_disabled_torch_function_impl");
   const struct { const char* name; uint32_t bits; } GUARDS[] = {{"G_MODE", G_MODE}, {"G_RECORD", G_RECORD}, {"G_ANOMALY", G_ANOMALY}, {"G_INFERENCE", G_INFERENCE},
       {"G_PROFILE", G_PROFILE}, {"G_AUTOCAST", G_AUTOCAST}, {"G_FUNC", G_FUNC}, {"G_NO_DISPATCH", G_NO_DISPATCH}};

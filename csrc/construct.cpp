@@ -1,6 +1,6 @@
 // Tensors from Python data and from nothing: tensor(), as_tensor(), asarray(), new_tensor(), and the empty family.
 //
-// Module functions made here: tensor, as_tensor, asarray; the method Tensor.new_tensor. Native ops registered here, with the schemas they read:
+// Module functions made here: tensor, as_tensor, asarray, tensor_over; the method Tensor.new_tensor. Native ops registered here, with the schemas they read:
 //   empty(SymInt[] size, *, ScalarType? dtype, Layout? layout, Device? device, MemoryFormat? memory_format) -> Tensor
 //   empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype, Layout? layout, Device? device) -> Tensor
 //   empty_like(Tensor self, *, ScalarType? dtype, Layout? layout, Device? device, MemoryFormat? memory_format) -> Tensor
@@ -431,8 +431,17 @@ static PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nar
     result = same ? call_method((PyObject*)shared, "clone") : convert((Tensor*)Py_NewRef(shared), o);
     Py_DECREF(shared);
   } else result = convert(shared, o);
-  if (!result || o.requires_grad < 0) return result;
+  if (!result) return nullptr;
   Tensor* t = (Tensor*)result;
+  if (o.requires_grad < 0) {
+    static bool warned = false;
+    if (t->requires_grad && !warned) {
+      warned = true;
+      if (PyErr_WarnEx(PyExc_UserWarning, "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass requires_grad=False explicitly to get the "
+                       "old behavior and silence this warning.", 1) < 0) { Py_DECREF(t); return nullptr; }
+    }
+    return result;
+  }
   if (o.requires_grad == 0 && t->requires_grad) {
     Tensor* plain = tensor_alias(t);
     Py_DECREF(t);
@@ -585,7 +594,35 @@ static int native_new_empty(Call& c, PyObject** outs, int) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------- init
+// tensor_over(storage, dtype, storage_offset, size, stride): a tensor over given memory, which must be large enough.
+static PyObject* tensor_over(PyObject*, PyObject* args) {
+  PyObject *storage_arg, *dtype_arg, *size_arg, *stride_arg;
+  long long offset;
+  if (!PyArg_ParseTuple(args, "OOLOO:tensor_over", &storage_arg, &dtype_arg, &offset, &size_arg, &stride_arg)) return nullptr;
+  Storage* storage = storage_of(storage_arg);
+  DType d;
+  std::vector<int64_t> size, stride;
+  if (!storage || !dtype_from(dtype_arg, &d) || !int_list(size_arg, &size) || !int_list(stride_arg, &stride)) return nullptr;
+  if (size.size() != stride.size()) return raise(PyExc_RuntimeError, "dimensionality of sizes (%d) must match dimensionality of strides (%d)", int(size.size()), int(stride.size()));
+  if (!check_sizes((int)size.size(), size.data())) return nullptr;
+  for (int64_t s : stride) if (s < 0) return raise(PyExc_RuntimeError, "negative strides are not supported, got %lld", (long long)s);
+  if (offset < 0) return raise(PyExc_RuntimeError, "Tensor: invalid storage offset %lld", offset);
+  Layout* layout = layout_intern(d, (Device)storage->device, (int)size.size(), size.data(), stride.data());
+  if (!layout) return nullptr;
+  int64_t needed;
+  bool over = __builtin_add_overflow(layout_extent(layout), (int64_t)offset, &needed) || __builtin_mul_overflow(needed, (int64_t)itemsize(d), &needed);
+  if (layout->numel && (over || needed > storage->nbytes)) {
+    std::string text = shape_text(layout);
+    decref(layout);
+    return raise(PyExc_RuntimeError, "setStorage: sizes %s, storage offset %lld, and itemsize %d requiring a storage size of %lld are out of bounds for storage of size %lld",
+                 text.c_str(), offset, itemsize(d), over ? -1LL : (long long)needed, (long long)storage->nbytes);
+  }
+  incref(storage);
+  return (PyObject*)tensor_wrap(layout, storage, offset * itemsize(d));
+}
+
 static PyMethodDef functions[] = {
+    {"tensor_over", tensor_over, METH_VARARGS, "tensor_over(storage, dtype, storage_offset, size, stride)\n--\n\nA tensor over given memory."},
     {"tensor", (PyCFunction)(void*)make_tensor, METH_FASTCALL | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\nA new tensor holding a copy of `data`."},
     {"as_tensor", (PyCFunction)(void*)as_tensor, METH_FASTCALL | METH_KEYWORDS, "as_tensor(data, *, dtype=None, device=None)\n--\n\n`data` as a tensor, sharing memory and history when it can."},
     {"asarray", (PyCFunction)(void*)asarray, METH_FASTCALL | METH_KEYWORDS, "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n--\n\n`obj` as a tensor, sharing memory when it can."},

@@ -119,7 +119,12 @@ static PyObject* get_saved_tensors(PyObject* o, void*) {
   tls.grad_mode = grad_mode;
   return result;
 }
-static PyObject* py_name(PyObject* o, PyObject*) { Node* n = node_of(o); return n ? PyUnicode_FromString(node_name(n)) : nullptr; }
+static PyObject* py_name(PyObject* o, PyObject*) {
+  Node* n = node_of(o);
+  if (!n) return nullptr;
+  const bool engine_own = n->kind == NodeKind::Accumulate || n->kind == NodeKind::CopySlices;      // torch prefixes these with their namespace
+  return PyUnicode_FromFormat("%s%s", engine_own ? "torch::autograd::" : "", node_name(n));
+}
 static PyObject* py_sequence_nr(PyObject* o, PyObject*) { Node* n = node_of(o); return n ? PyLong_FromUnsignedLongLong(n->sequence) : nullptr; }
 
 // The dictionaries hooks live in; Python makes the handles (autograd/graph.py, Tensor.register_hook …).
@@ -295,8 +300,8 @@ static bool as_flag(PyObject* o, bool otherwise, bool* out) {
   return v >= 0;
 }
 
-// _C.run_backward(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate): gradients None or a tuple; inputs a tuple, may be empty.
-static PyObject* py_run_backward(PyObject*, PyObject* args) {
+// _C.run_graph(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate): gradients None or a tuple; inputs a tuple, may be empty.
+static PyObject* py_run_graph(PyObject*, PyObject* args) {
   PyObject *tensors, *given, *inputs;
   int keep, create, allow_unused, accumulate;
   if (!PyArg_ParseTuple(args, "O!OppO!pp", &PyTuple_Type, &tensors, &given, &keep, &create, &PyTuple_Type, &inputs, &allow_unused, &accumulate)) return nullptr;
@@ -371,6 +376,11 @@ static PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize
   Py_RETURN_NONE;
 }
 
+static PyObject* py_run_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (nargs < 1 || !is_tensor(args[0])) return raise(PyExc_TypeError, "run_backward(): the first argument must be a Tensor");
+  return tensor_backward(args[0], args + 1, nargs - 1, kwnames);
+}
+
 // ------------------------------------------------------------------------------------------------------------------- anomaly
 static PyObject* py_set_anomaly(PyObject*, PyObject* args) {
   int on, check_nan = 1;
@@ -403,7 +413,8 @@ static PyMethodDef tensor_methods[] = {
   {nullptr}};
 
 static PyMethodDef methods[] = {
-  {"run_backward", py_run_backward, METH_VARARGS, "run_backward(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate)"},
+  {"run_graph", py_run_graph, METH_VARARGS, "run_graph(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate)"},
+  {"run_backward", (PyCFunction)(void*)py_run_backward, METH_FASTCALL | METH_KEYWORDS, "run_backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
   {"node_hooks", py_node_hooks, METH_VARARGS, "node_hooks(node, before) -> OrderedDict"},
   {"tensor_hooks", py_tensor_hooks, METH_O, "tensor_hooks(tensor) -> OrderedDict"},
   {"accumulated_hooks", py_accumulated_hooks, METH_O, "accumulated_hooks(leaf) -> OrderedDict"},

@@ -6,6 +6,7 @@
 //
 // Native ops registered here: nonzero(Tensor self) -> Tensor, masked_select(Tensor self, Tensor mask) -> Tensor.
 #include "element.h"
+#include "op.h"
 #include "tape.h"
 
 namespace rl {
@@ -129,12 +130,12 @@ static bool expand_masks(Tensor* self, const Indices& given, Indices* out) {
     }
     if (d == DType::UInt8 && PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) return false;
     int rank = t->layout->ndim;
-    if (dim + rank > l->ndim) { raise(PyExc_IndexError, "too many indices for tensor of dimension %d", l->ndim); return false; }
-    for (int j = 0; j < rank; j++)
+    for (int j = 0; j < rank && dim + j < l->ndim; j++)
       if (t->layout->shape()[j] != l->shape()[dim + j]) {
         raise(PyExc_IndexError, "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", shape_text(t->layout).c_str(), j, shape_text(l).c_str(), dim + j);
         return false;
       }
+    if (dim + rank > l->ndim) { raise(PyExc_IndexError, "too many indices for tensor of dimension %d", l->ndim); return false; }
     Tensor* positions = nonzero_of(t);
     if (!positions) return false;
     for (int j = 0; j < rank; j++) {
@@ -171,7 +172,6 @@ static bool run_index_put(Tensor* self, const Indices& indices, PyObject* value)
     if (indices.at[i]) { ++given; mask = indices.at[i]; where = i; }
   bool one_value = is_tensor(value) && ((Tensor*)value)->layout->numel == 1;
   if (given == 1 && mask->layout->dtype == DType::Bool && one_value) {
-    Indices checked;      // the shape check of the general path, without its positions
     int rank = mask->layout->ndim, behind = self->layout->ndim - where - rank;
     bool fits = behind >= 0;
     for (int j = 0; fits && j < rank; j++) fits = mask->layout->shape()[j] == self->layout->shape()[where + j];
@@ -407,9 +407,27 @@ static PyObject* key_tuple(PyObject* key) {      // new
   return PySequence_Tuple(key);
 }
 
+// --------------------------------------------------------------------------------------------------------- overriding
+// Subclasses and modes take part in indexing as in calls: __torch_function__(Tensor.__getitem__, types, (self, key), {}).
+static bool is_overridden(PyObject* self) {
+  if (RL_LIKELY(is_exact(self) && !(tls.guard & G_MODE)) || (tls.guard & G_NO_DISPATCH) || !g_hooks.torch_function) return false;
+  return (tls.guard & G_MODE) || has_torch_function(self);
+}
+
+static PyObject* run_override(const char* method, PyObject* self, PyObject* key, PyObject* value) {
+  PyObject* function = PyObject_GetAttrString((PyObject*)TensorType, method);
+  PyObject* types = function ? PyTuple_Pack(1, (PyObject*)Py_TYPE(self)) : nullptr;
+  PyObject* args = types ? (value ? PyTuple_Pack(3, self, key, value) : PyTuple_Pack(2, self, key)) : nullptr;
+  PyObject* kwargs = args ? PyDict_New() : nullptr;
+  PyObject* result = kwargs ? PyObject_CallFunctionObjArgs(g_hooks.torch_function, function, types, args, kwargs, nullptr) : nullptr;
+  Py_XDECREF(function); Py_XDECREF(types); Py_XDECREF(args); Py_XDECREF(kwargs);
+  return result;
+}
+
 // ------------------------------------------------------------------------------------------------------------------ get
 PyObject* index_get(PyObject* object, PyObject* key) {
   Tensor* self = (Tensor*)object;
+  if (RL_UNLIKELY(is_overridden(object))) return run_override("__getitem__", object, key, nullptr);
   if (RL_LIKELY(PyLong_CheckExact(key))) {
     int64_t index;
     if (!integer_of(key, &index)) return nullptr;
@@ -538,6 +556,11 @@ static int write_and_drop(Tensor* target, PyObject* value) {      // takes targe
 int index_set(PyObject* object, PyObject* key, PyObject* value) {
   Tensor* self = (Tensor*)object;
   if (!value) { raise(PyExc_TypeError, "Tensor does not support deleting items"); return -1; }
+  if (RL_UNLIKELY(is_overridden(object))) {
+    PyObject* done = run_override("__setitem__", object, key, value);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+  }
   if (!is_tensor(value) && !is_number(value)) {
     raise(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, scalar_type_name(self->layout->dtype));
     return -1;
@@ -568,10 +591,46 @@ int index_set(PyObject* object, PyObject* key, PyObject* value) {
   return ok ? 0 : -1;
 }
 
-bool init_index(PyObject*) {
+// -------------------------------------------------------------------------------------------------------------- module
+static PyObject* module_nonzero(PyObject*, PyObject* tensor) {
+  if (!is_tensor(tensor)) return raise(PyExc_TypeError, "nonzero(): argument 'input' (position 1) must be Tensor, not %s", Py_TYPE(tensor)->tp_name);
+  return (PyObject*)nonzero_of((Tensor*)tensor);
+}
+
+// index_positions(tensor, indices) -> tuple: the same indices with masks replaced by the positions of their true elements, one tensor per dimension.
+static PyObject* index_positions(PyObject*, PyObject* args) {
+  PyObject *tensor, *sequence;
+  if (!PyArg_ParseTuple(args, "OO:index_positions", &tensor, &sequence)) return nullptr;
+  if (!is_tensor(tensor)) return raise(PyExc_TypeError, "index_positions(): argument 1 must be Tensor, not %s", Py_TYPE(tensor)->tp_name);
+  PyObject* items = PySequence_Fast(sequence, "indices must be a tuple of tensors and None");
+  if (!items) return nullptr;
+  Indices given, plain;
+  int dim = 0;
+  bool ok = true;
+  for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(items); i++) {
+    PyObject* o = PySequence_Fast_GET_ITEM(items, i);
+    if (o == Py_None) { ++dim; continue; }
+    ok = is_tensor(o);
+    if (!ok) { raise(PyExc_TypeError, "indices must be tensors or None, not %s", Py_TYPE(o)->tp_name); break; }
+    given.put(dim, (Tensor*)Py_NewRef(o));
+    dim += is_mask((Tensor*)o) ? ((Tensor*)o)->layout->ndim : 1;
+  }
+  Py_DECREF(items);
+  if (!ok || !expand_masks((Tensor*)tensor, given, &plain)) return nullptr;
+  PyObject* result = PyTuple_New((Py_ssize_t)plain.at.size());
+  for (size_t i = 0; result && i < plain.at.size(); i++) PyTuple_SET_ITEM(result, (Py_ssize_t)i, Py_NewRef(plain.at[i] ? (PyObject*)plain.at[i] : Py_None));
+  return result;
+}
+
+static PyMethodDef functions[] = {
+    {"nonzero", module_nonzero, METH_O, "nonzero(input)\n--\n\nThe positions of the non-zero elements, one row each."},
+    {"index_positions", index_positions, METH_VARARGS, "index_positions(tensor, indices)\n--\n\nIndices with masks replaced by positions."},
+    {nullptr, nullptr, 0, nullptr}};
+
+bool init_index(PyObject* m) {
   native_register("nonzero", native_nonzero);
   native_register("masked_select", native_masked_select);
-  return true;
+  return PyModule_AddFunctions(m, functions) == 0;
 }
 
 }  // namespace rl

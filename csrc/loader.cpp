@@ -129,7 +129,12 @@ struct Loader {
     foreign.assign(symbols.size(), nullptr);
     return true;
   }
-  const char* symbol_name(size_t i) const { const char* n = names ? text(names, names_size, symbols[i].name) : nullptr; return n ? n : ""; }
+  const char* symbol_name(size_t i) const {
+    const Symbol& s = symbols[i];
+    const char* n = names ? text(names, names_size, s.name) : nullptr;
+    if ((!n || !*n) && s.section < sections.size()) n = section_name(sections[s.section]);      // a section's own symbol has no name
+    return n ? n : "";
+  }
 
   static bool through_table(uint32_t type) {             // relocations that want the symbol's address in memory
     return HOST_MACHINE == EM_X86_64 ? type == 9 || type == 41 || type == 42 : type == 311 || type == 312;

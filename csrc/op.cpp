@@ -6,7 +6,7 @@
 // Faces pickle by module and qualified name, and answer inspect.signature().
 //
 // Decisions: `forms` is an iterable of 'inplace', 'out' (functions and methods always exist); `returns` is a list of (type, name or None), or the text after
-// the schema's arrow; named results become a struct sequence `torch.return_types.NAME`, found as `op.return_type`; lists come back as tuples, as in torch.
+// the schema's arrow; named results become a struct sequence `torch.return_types.NAME`, found as `op.result_type`; lists come back as tuples, as in torch.
 #include "compat.h"
 #include "op.h"
 #include <structmember.h>
@@ -296,7 +296,12 @@ static PyObject* call_hook(PyObject* hook, Face* face, PyObject* types, PyObject
 }
 
 PyObject* dispatch_override(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  if (!g_hooks.torch_function) return raise(PyExc_RuntimeError, "%U(): an argument overrides __torch_function__, but no handler is installed", face->name);
+  if (!g_hooks.torch_function) {                   // few programs need the handler: it is imported when the first one does
+    PyObject* module = PyImport_ImportModule("rushlight.overrides");
+    g_hooks.torch_function = module ? PyObject_GetAttrString(module, "dispatch") : nullptr;
+    Py_XDECREF(module);
+    if (!g_hooks.torch_function) return nullptr;
+  }
   Py_ssize_t total = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   PyObject* list = PyList_New(0);
   for (Py_ssize_t i = 0; list && i < total; i++) if (!collect_types(args[i], list, true)) Py_CLEAR(list);
@@ -429,7 +434,7 @@ static int op_set_pointwise(PyObject* o, PyObject* v, void*) {
   ((Op*)o)->pointwise = (uint8_t)truth;
   return 0;
 }
-static PyObject* op_get_return_type(PyObject* o, void*) {
+static PyObject* op_get_result_type(PyObject* o, void*) {
   for (auto& s : *((Op*)o)->signatures) if (s.result_type) return Py_NewRef((PyObject*)s.result_type);
   Py_RETURN_NONE;
 }
@@ -452,7 +457,7 @@ static PyGetSetDef op_getset[] = {
     {"inplace_method", op_get_face, nullptr, "the method that writes its tensor", (void*)3}, {"definition", op_get_definition, op_set_definition, "whatever Python attached", nullptr},
     {"native", op_get_native, nullptr, "implemented in C++", nullptr},
     {"pointwise", op_get_pointwise, op_set_pointwise, "overlapping operands of an in-place call are an error, as torch's pointwise ops have it", nullptr},
-    {"return_type", op_get_return_type, nullptr, "the named tuple of its results, or None", nullptr}, {"forms", op_get_forms, nullptr, "'inplace', 'out'", nullptr},
+    {"result_type", op_get_result_type, nullptr, "the named tuple of its results, or None", nullptr}, {"forms", op_get_forms, nullptr, "'inplace', 'out'", nullptr},
     {"id", op_get_id, nullptr, "part of every plan key", nullptr}, {}};
 static PyMemberDef op_members[] = {{"name", T_OBJECT, offsetof(Op, name), READONLY}, {"__doc__", T_OBJECT, offsetof(Op, doc), 0}, {}};
 static PyType_Slot op_slots[] = {{Py_tp_new, (void*)op_new}, {Py_tp_dealloc, (void*)op_dealloc}, {Py_tp_repr, (void*)op_repr}, {Py_tp_getset, op_getset}, {Py_tp_members, op_members}, {0, nullptr}};

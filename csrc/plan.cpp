@@ -181,6 +181,7 @@ void plans_forget(Op* op) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- compiling
+// hooks.compile(op, form, grad_mask, params, dests, signature): the contract's request, and which of the op's signatures the arguments fit.
 static PyObject* compile(const Call& c, uint64_t mask) {
   if (!g_hooks.compile) return raise(PyExc_RuntimeError, "%s: no compiler is installed", c.op->text);
   ++g_stats.compiles;
@@ -203,9 +204,9 @@ static PyObject* compile(const Call& c, uint64_t mask) {
     bits = power ? PyNumber_Subtract(power, one) : nullptr;
     Py_XDECREF(one); Py_XDECREF(n); Py_XDECREF(power);
   } else if (good) bits = PyLong_FromUnsignedLongLong(mask);
-  PyObject* form = good ? PyLong_FromLong(c.form) : nullptr;
-  PyObject* r = bits && form ? PyObject_CallFunctionObjArgs(g_hooks.compile, (PyObject*)c.op, form, bits, params, dests ? dests : Py_None, nullptr) : nullptr;
-  Py_XDECREF(params); Py_XDECREF(dests); Py_XDECREF(bits); Py_XDECREF(form);
+  PyObject *form = good ? PyLong_FromLong(c.form) : nullptr, *signature = good ? PyLong_FromLong(c.overload) : nullptr;
+  PyObject* r = bits && form && signature ? PyObject_CallFunctionObjArgs(g_hooks.compile, (PyObject*)c.op, form, bits, params, dests ? dests : Py_None, signature, nullptr) : nullptr;
+  Py_XDECREF(params); Py_XDECREF(dests); Py_XDECREF(bits); Py_XDECREF(form); Py_XDECREF(signature);
   if (r && Py_TYPE(r) != RecipeType) { raise(PyExc_TypeError, "%s: the compiler gave a %s instead of a Recipe", c.op->text, Py_TYPE(r)->tp_name); Py_CLEAR(r); }
   return r;
 }

@@ -210,7 +210,7 @@ static std::string number_text(double v) {
   return text;
 }
 static const char* cpp_name(DType d) {      // as torch's messages spell the C++ types
-  static const char* names[] = {"bool", "unsigned char", "signed char", "short", "int", "long", "c10::Half", "c10::BFloat16", "float", "double"};
+  static const char* names[] = {"bool", "unsigned char", "signed char", "short int", "int", "long int", "c10::Half", "c10::BFloat16", "float", "double"};
   return (int)d < 10 ? names[(int)d] : DTYPES[(int)d].name;
 }
 static double largest(DType d) {
@@ -248,15 +248,7 @@ static bool normal_into(Tensor* self, Generator* g, double mean, double std) {
   if (!begin_fill(self, &write)) return false;
   if (!write) return true;
   Target x = target_of(self);
-  if (!is_complex_kind(d)) { fill_normal(g, x, mean, std); return true; }
-  // The variance is shared by the two parts, and the mean is real.
-  fill_normal(g, x, 0, std / std::sqrt(2.0));
-  if (mean != 0) {
-    x.shape[x.ndim - 1] = 1;
-    x.numel /= 2;
-    x.dense = false;
-    in_memory_order(x, nullptr, [&](char* p, int64_t) { store_float(x.dtype, p, x.dtype == DType::Float64 ? load_real(x.dtype, p) + mean : double(float(load_real(x.dtype, p)) + float(mean))); });
-  }
+  fill_normal(g, x, mean, is_complex_kind(d) ? std / std::sqrt(2.0) : std);      // the two parts of a complex number share the variance
   return true;
 }
 
@@ -319,7 +311,8 @@ static bool random_from_into(Tensor* self, Generator* g, int64_t from) {
   bool write;
   if (!g) return false;
   if (from == INT64_MIN) {
-    if (is_complex_kind(d) || !(is_plain_float(d) || d == DType::Int64)) { raise(PyExc_RuntimeError, "random_from_to_range handles only int64, double, float, half and bfloat16 for the whole 64-bit range; got %s", scalar_type_name(d)); return false; }
+    if (is_complex_kind(d) || d == DType::Bool || d == DType::Float16) return not_implemented("random_full_64_bits_range_kernel_cpu", d);
+    if (!is_plain_float(d) && d != DType::Int64) { raise(PyExc_RuntimeError, "random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16, not %s", scalar_type_name(d)); return false; }
     if (!begin_fill(self, &write)) return false;
     if (write) { Target x = target_of(self); in_memory_order(x, nullptr, [&](char* p, int64_t) { store_cast(x.dtype, p, int64_t(g->engine.word64())); }); }
     return true;
@@ -330,7 +323,7 @@ static bool random_from_into(Tensor* self, Generator* g, int64_t from) {
     from = inner_from(d, from);
     if (from >= last) { raise(PyExc_RuntimeError, "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, but got from=%lld > to_inc=%lld", (long long)from, (long long)last); return false; }
   } else if (is_complex_kind(d)) {
-    raise(PyExc_RuntimeError, "random_from_to handles only integral, floating-point and boolean types");
+    raise(PyExc_RuntimeError, "random_from_to_impl handles only integral, floating-point and boolean types");
     return false;
   } else {
     int bits = itemsize(d) * 8;
@@ -479,7 +472,7 @@ static int native_cauchy_(Call& c, PyObject** outs, int) {
   double median = a.real(0), sigma = a.real(1);
   DType d = self->layout->dtype;
   if (!(sigma > 0)) { raise(PyExc_RuntimeError, "cauchy_ expects sigma > 0.0, but found sigma=%s", number_text(sigma).c_str()); return -1; }
-  if (!is_plain_float(d)) { raise(PyExc_RuntimeError, "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified %s", d == DType::Int64 ? "long int" : cpp_name(d)); return -1; }
+  if (!is_plain_float(d)) { raise(PyExc_RuntimeError, "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified %s", cpp_name(d)); return -1; }
   return fill_one_by_one(self, generator_of(c.generator), outs, [=](Generator* g) { return median + sigma * std::tan(3.14159265358979323846 * (g->engine.unit64() - 0.5)); });
 }
 
@@ -498,7 +491,7 @@ static int native_geometric_(Call& c, PyObject** outs, int) {
   double p = a.real();
   DType d = self->layout->dtype;
   if (!(p > 0 && p < 1)) { raise(PyExc_RuntimeError, "geometric_ expects p to be in (0, 1), but got p=%s", number_text(p).c_str()); return -1; }
-  if (d == DType::Bool || is_complex_kind(d)) { not_implemented("geometric_cpu", d); return -1; }
+  if (self->layout->numel && (d == DType::Bool || is_complex_kind(d))) { not_implemented("geometric_cpu", d); return -1; }
   Generator* g = generator_of(c.generator);
   double scale = std::log1p(-p);
   auto draw = [=](Generator* from) { return std::ceil(std::log(from->engine.unit64()) / scale); };
@@ -600,7 +593,11 @@ static int native_randperm(Call& c, PyObject** outs, int) {
   DType d = t->layout->dtype;
   bool ok = true;
   if (d == DType::Bool || is_complex_kind(d)) ok = not_implemented("randperm", d);
-  else if (is_plain_float(d) && n > (int64_t(1) << digits_of(d)) + 1) { raise(PyExc_RuntimeError, "n cannot be greater than %lld for %s type.", (long long)((int64_t(1) << digits_of(d)) + 1), scalar_type_name(d)); ok = false; }
+  else if (is_plain_float(d) && d != DType::BFloat16 && n > (int64_t(1) << digits_of(d)) + 1) { 
+    if (d == DType::Float16) raise(PyExc_RuntimeError, "n cannot be greater than 2049 for Half type.");
+    else raise(PyExc_RuntimeError, "n cannot be greater than 2^%d+1 for %s type.", digits_of(d), scalar_type_name(d));
+    ok = false;
+  }
   else if (!is_plain_float(d) && itemsize(d) < 8 && n > 0 && n > int64_t(1) << (itemsize(d) * 8 - (DTYPES[(int)d].kind == 'i'))) {
     static const char* names[] = {"", "uint8_t", "int8_t", "int16_t", "int"};
     raise(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", (int)d < 5 ? names[(int)d] : DTYPES[(int)d].name);

@@ -143,11 +143,49 @@ PyObject* tensor_item(Tensor*);            // new Python scalar; numel must be 1
 // ------------------------------------------------------------------------------------------------------ views (views.cpp)
 // Native: a new layout over the same storage, no plan. Each returns a new Tensor, recorded on the tape when it must be.
 enum class ViewKind : uint8_t { Alias, Reshape, Permute, Expand, Slice, Select, Squeeze, Unsqueeze, Diagonal, AsStrided, Unfold, Conj, Neg, ViewAsReal, ViewAsComplex, DType, Detach };
+// A short list of integers: up to six live inside, so that recording a view allocates nothing for them. Behaves like a std::vector.
+class Ints {
+  uint32_t n = 0, capacity = 6;
+  union { int64_t inside[6]; int64_t* heap; };
+  bool is_inside() const { return capacity == 6; }
+  void reserve(size_t want) {
+    if (want <= capacity) return;
+    uint32_t grown = (uint32_t)(want < 12 ? 12 : 2 * want);
+    int64_t* p = new int64_t[grown];
+    memcpy(p, data(), n * sizeof(int64_t));
+    if (!is_inside()) delete[] heap;
+    heap = p; capacity = grown;
+  }
+public:
+  Ints() {}
+  Ints(std::initializer_list<int64_t> v) { insert(end(), v.begin(), v.end()); }
+  Ints(const int64_t* first, const int64_t* last) { insert(end(), first, last); }
+  Ints(const Ints& o) { insert(end(), o.begin(), o.end()); }
+  Ints(Ints&& o) noexcept : n(o.n), capacity(o.capacity) { memcpy((void*)inside, (const void*)o.inside, sizeof inside); o.n = 0; o.capacity = 6; }
+  Ints& operator=(Ints o) noexcept { if (!is_inside()) delete[] heap; n = o.n; capacity = o.capacity; memcpy((void*)inside, (const void*)o.inside, sizeof inside); o.n = 0; o.capacity = 6; return *this; }
+  ~Ints() { if (!is_inside()) delete[] heap; }
+  const int64_t* data() const { return is_inside() ? inside : heap; }
+  int64_t* data() { return is_inside() ? inside : heap; }
+  size_t size() const { return n; }
+  bool empty() const { return n == 0; }
+  int64_t* begin() { return data(); }
+  int64_t* end() { return data() + n; }
+  const int64_t* begin() const { return data(); }
+  const int64_t* end() const { return data() + n; }
+  int64_t& operator[](size_t i) { return data()[i]; }
+  const int64_t& operator[](size_t i) const { return data()[i]; }
+  int64_t& back() { return data()[n - 1]; }
+  const int64_t& back() const { return data()[n - 1]; }
+  void push_back(int64_t v) { reserve(n + 1); data()[n++] = v; }
+  void resize(size_t want) { reserve(want); for (size_t i = n; i < want; i++) data()[i] = 0; n = (uint32_t)want; }
+  void insert(const int64_t*, const int64_t* first, const int64_t* last) { size_t k = (size_t)(last - first); reserve(n + k); if (k) memcpy(data() + n, first, k * sizeof(int64_t)); n += (uint32_t)k; }   // at the end
+  operator std::vector<int64_t>() const { return {begin(), end()}; }
+};
 // ViewSpec.ints by kind, always normalised (dims >= 0, no -1 sizes): Reshape: new sizes. Permute: dims. Expand: sizes. Slice: dim, start, stop, step.
 // Select: dim, index. Squeeze: removed dims, ascending. Unsqueeze: dim. Diagonal: offset, dim1, dim2. AsStrided: n, sizes, strides, offset (elements, absolute
 // in the storage). Unfold: dim, window, step. DType: code. Alias, Conj, Neg, ViewAsReal, ViewAsComplex, Detach: none.
 // name: the node's name when it is not the kind's own ("TransposeBackward0" for a Permute made by transpose …); static text or null.
-struct ViewSpec { ViewKind kind; std::vector<int64_t> ints; const char* name = nullptr; };    // enough to replay on another base, and to find the gradient
+struct ViewSpec { ViewKind kind; Ints ints; const char* name = nullptr; };    // enough to replay on another base, and to find the gradient
 Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);   // the one place a view is born
 Tensor* view_apply(Tensor* base, const ViewSpec&);                // replay one step
 Tensor* view_reshape(Tensor*, int n, const int64_t* sizes, bool copy_allowed);   // view() / reshape(): -1 allowed

@@ -498,6 +498,27 @@ static PyMethodDef methods[] = {
   {"is_inference_mode_enabled", py_is_inference_mode, METH_NOARGS, "is_inference_mode_enabled() -> bool"},
   {nullptr}};
 
-bool init_tape(PyObject* m) { return PyModule_AddFunctions(m, methods) == 0 && init_grad_fn(m); }
+// `with _C.no_grad_guard():` for the package's own code, without the Python class.
+struct Guarded { PyObject_HEAD bool before; };
+static PyObject* guard_enter(PyObject* o, PyObject*) {
+  ((Guarded*)o)->before = tls.grad_mode;
+  tls.grad_mode = false;
+  Py_RETURN_NONE;
+}
+static PyObject* guard_exit(PyObject* o, PyObject* const*, Py_ssize_t) {
+  tls.grad_mode = ((Guarded*)o)->before;
+  Py_RETURN_NONE;
+}
+static PyMethodDef guard_methods[] = {
+  {"__enter__", guard_enter, METH_NOARGS, nullptr}, {"__exit__", (PyCFunction)(void*)guard_exit, METH_FASTCALL, nullptr}, {nullptr}};
+static PyType_Slot guard_slots[] = {{Py_tp_methods, guard_methods}, {Py_tp_new, (void*)PyType_GenericNew}, {0, nullptr}};
+static PyType_Spec guard_spec = {"rushlight._C.no_grad_guard", sizeof(Guarded), 0, Py_TPFLAGS_DEFAULT, guard_slots};
+
+bool init_tape(PyObject* m) {
+  PyObject* guard = PyType_FromSpec(&guard_spec);
+  if (!guard || PyModule_AddObjectRef(m, "no_grad_guard", guard) < 0) { Py_XDECREF(guard); return false; }
+  Py_DECREF(guard);
+  return PyModule_AddFunctions(m, methods) == 0 && init_grad_fn(m);
+}
 
 }  // namespace rl

@@ -99,7 +99,7 @@ static int n_unflatten(Call& c, PyObject** outs, int) {
   }
   if (n > MAX_DIMS) { raise(PyExc_RuntimeError, "tensor has too many (>%d) dims", MAX_DIMS); return -1; }
   if (unknowns > 1) { raise(PyExc_RuntimeError, "unflatten got an unexpected error:\nonly one dimension can be inferred"); return -1; }
-  if (unknowns && negative) { raise(PyExc_RuntimeError, "unflatten got an unexpected error:\ninvalid shape dimension in %s", ints_text(given, n).c_str()); return -1; }
+  if (negative) { raise(PyExc_RuntimeError, "unflatten got an unexpected error:\ninvalid shape dimension in %s", ints_text(given, n).c_str()); return -1; }
   if (unknowns && product == 0 && size == 0) {
     raise(PyExc_RuntimeError, "unflatten got an unexpected error:\ncannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous", ints_text(given, n).c_str());
     return -1;

@@ -24,6 +24,7 @@ def install():
     from . import _C as runtime
     _C = runtime
     _C.set_hooks(compile=compile_call)
+    for definition in registry.all(): definition.op          # made now: the runtime finds operators by name
 
 
 # ----------------------------------------------------------------------------------------------------------------- request

@@ -241,7 +241,7 @@ class _Pickler(pickle._Pickler):
 
     def _reduce_tensor(self, tensor: Tensor):
         from rushlight.nn import Parameter
-            kind, state = type(tensor), object_state(tensor)
+        kind, state = type(tensor), object_state(tensor)
         if kind is Parameter:
             data = tensor.detach()
             if state:

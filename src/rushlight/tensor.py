@@ -143,12 +143,6 @@ def new(self, *args, **kwargs):
     return self.new_empty(tuple(sizes))
 
 
-@aware
-def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """Gradients of this tensor with respect to the graph's leaves, added to their `.grad`."""
-    _C.run_backward(self, gradient, retain_graph, create_graph, inputs)
-
-
 def storage(self):
     """The memory behind the tensor."""
     return self.untyped_storage()
@@ -243,7 +237,7 @@ def install():
     for name, dtype in _CASTS.items():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
-    for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new", "backward",
+    for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
                  "storage", "masked_select", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_

@@ -1,12 +1,11 @@
 """The matrix templates: values, the order of sums bit by bit, any strides, any cut of the work, nothing written outside C."""
+import harness
 import numpy as np
 import pytest
 
 from rushlight.compiler import mathlib
 from rushlight.compiler.symbolic import Program
 from rushlight.compiler.templates import Epilogue, Operand, gemm, gemv, lower_matmul
-
-import harness
 
 NUMPY = {'f32': np.float32, 'f64': np.float64, 'i64': np.int64, 'i32': np.int32, 'i16': np.int16, 'i8': np.int8, 'u8': np.uint8}
 _kernels = {}

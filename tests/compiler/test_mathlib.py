@@ -3,11 +3,10 @@ import math
 
 import numpy as np
 import pytest
-
-from rushlight.compiler import mathlib
-
 from harness import pointwise
 from mathlib_samples import POW, SAMPLES
+
+from rushlight.compiler import mathlib
 
 inf, nan = math.inf, math.nan
 BITS = {np.float32: np.int32, np.float64: np.int64}

@@ -36,7 +36,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     tensors = _as_tuple(tensors)
     gradients = None if grad_tensors is None else _as_tuple(grad_tensors)
-    _C.run_backward(tensors, gradients, create_graph if retain_graph is None else retain_graph, create_graph, () if inputs is None else _as_tuple(inputs), True, True)
+    _C.run_graph(tensors, gradients, create_graph if retain_graph is None else retain_graph, create_graph, () if inputs is None else _as_tuple(inputs), True, True)
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
@@ -60,7 +60,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = None if grad_outputs is None else _as_tuple(grad_outputs)
-    results = _C.run_backward(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
+    results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
                               bool(allow_unused) or materialize_grads, False)
     if materialize_grads and any(result is None for result in results):
         results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))

@@ -53,6 +53,7 @@ def normalise(graph, roots):
             out = args[0]
         elif n.op == 'reduce': out = normal_reduce(graph, n, args[0])
         elif n.op == 'argreduce': out = normal_argreduce(graph, n, args[0])
+        elif n.op == 'matmul' and is_complex(n.dtype): out = complex_product(graph, n, *args)
         elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
@@ -73,6 +74,18 @@ def normal_reduce(graph, n, x):
             partial = graph.node('partial', (x,), attrs, shape, n.dtype)
             x = graph.node('combine', (partial,), attrs, shape, n.dtype)
     return x
+
+
+def complex_product(graph, n, a, b):
+    """The templates know real numbers only: a[.., M, K, 1] * b[.., 1, K, N] summed over K."""
+    batch = n.shape[:-2]
+    (m, k), cols = a.shape[-2:], b.shape[-1]
+    left = graph.node('reshape', (a,), {}, (*a.shape[:-2], m, k, 1), n.dtype)
+    right = graph.node('reshape', (b,), {}, (*b.shape[:-2], 1, k, cols), n.dtype)
+    terms = graph.node('mul', (left, right), {}, (*batch, m, k, cols), n.dtype)
+    dims = (len(batch) + 1,)
+    summed = graph.node('reduce', (terms,), {'kind': 'sum', 'dims': dims}, (*batch, m, 1, cols), n.dtype)
+    return graph.node('reshape', (normal_reduce(graph, summed, terms),), {}, n.shape, n.dtype)
 
 
 def normal_argreduce(graph, n, x):

@@ -67,15 +67,9 @@ erfinv = _widened(mathlib_special.erfinv)
 lgamma = _widened(mathlib_special.lgamma, 'f64')        # the short forms would lose the zeros
 digamma = _widened(mathlib_special.digamma, 'f64')
 pow = _widened(mathlib_arith.pow)
-fmod = _widened(mathlib_arith.fmod)                     # exact in double, and a float again
+fmod = _native(mathlib_arith.fmod)
+remainder = _native(mathlib_arith.remainder)
 hypot = _widened(mathlib_arith.hypot)
-
-
-def remainder(f, a, b):
-    """Python's %: fmod moved to b's sign, in the operands' own precision (the move rounds)."""
-    m = fmod(f, a, b)
-    move = mathlib_arith.both(f, m.compare('', 'une', 0.0), (m < 0.0).ne(b < 0.0))
-    return f.select(move, m + b, m)
 
 
 def sqrt(f, x):

@@ -1,9 +1,25 @@
 """pow, fmod, remainder and hypot: bodies in IR, any width. Kinds as in mathlib_exp.py."""
 from rushlight.compiler import mathlib_tables as tables
 from rushlight.compiler.emit.ir import Var
-from rushlight.compiler.mathlib_exp import (BIAS, INF, INT, KIND, LN2, LN2_SHORT, MANTISSA, NAN, absolute, any_lane, at_least,
-                                            at_most, bits, const, exp, from_bits, integer, log_of, log_split, negate, polynomial,
-                                            power_of_two)
+from rushlight.compiler.mathlib_exp import (
+    INF,
+    KIND,
+    LN2_SHORT,
+    NAN,
+    absolute,
+    any_lane,
+    at_least,
+    at_most,
+    bits,
+    const,
+    exp,
+    integer,
+    log_of,
+    log_split,
+    negate,
+    polynomial,
+    power_of_two,
+)
 
 
 def both(f, a, b):
@@ -77,47 +93,59 @@ def pow(f, a, b, kind=None):
     return f.select(either(f, a.eq(1.0), b.eq(0.0)), 1.0, r)
 
 
-def fmod(f, a, b, kind=None):
-    """The exact remainder with a's sign. Each round divides by b 2^k, with k such that the quotient is an integer below 2^52, so
-    the subtraction is exact; one round is enough unless |a/b| is beyond 2^51. Double only (float operands are widened: exact)."""
-    assert a.elem == 'double'
-    r = Var(f, absolute(f, a))
+def fmod(f, a, b):
+    """The exact remainder with a's sign. While the quotient is below 2^22 (2^51) its integer part is known up to one, the fused
+    subtraction is exact, and one correction is enough; larger ones are first brought down by `fmod_far`."""
+    far = FMOD_FAR[a.elem]
     d = absolute(f, b)
-    valid = both(f, both(f, r.get() < INF, d > 0.0), d.eq(d))
-    start = f.select(valid, r.get(), 0.0)
-    r.set(start)
-    test, body, end = (f.fresh() for _ in range(3))
-    f.line(f'br label {test}')
-    f.body.append(f'{test[1:]}:')
+    valid = both(f, absolute(f, a) < INF, d > 0.0)                # false for NaN; d = inf is fine
+    r = Var(f, f.select(valid, absolute(f, a), 0.0))
+    large = both(f, (r.get() / d) >= far, valid)
+    with f.when(any_lane(f, large)):
+        if a.elem == 'double':
+            fmod_far(f, r, d)
+        else:                                                     # denormal floats are normal doubles, and the result is a float again
+            wide = Var(f, f.convert('fpext', r.get(), 'double'))
+            fmod_far(f, wide, f.convert('fpext', d, 'double'))
+            r.set(f.convert('fptrunc', wide.get(), 'float'))
     now = r.get()
-    more = any_lane(f, now.compare('', 'oge', d))
-    f.line(f'br i1 {more.name}, label {body}, label {end}')
-    f.body.append(f'{body[1:]}:')
-    shift = (bits(f, now) >> 52) - (bits(f, d) >> 52) - integer(f, a, 51)
-    shift = f.select(shift > 0, shift, integer(f, a, 0))
-    shift = f.select(now.compare('', 'oge', d), shift, integer(f, a, 0))
-    half = shift >> 1
-    scaled = d * power_of_two(f, half, 'double') * power_of_two(f, shift - half, 'double')
-    quotient = f.call('trunc', now / scaled)
-    rest = f.fma(negate(f, quotient), scaled, now)
-    rest = f.select(rest < 0.0, rest + scaled, rest)              # the division rounded up to the next integer
-    r.set(f.select(now.compare('', 'oge', d), rest, now))
-    f.line(f'br label {test}')
-    f.body.append(f'{end[1:]}:')
-    y = f.call('copysign', r.get(), a)
-    return f.select(valid, y, NAN)
+    rest = f.fma(negate(f, f.call('trunc', now / d)), d, now)
+    rest = f.select(rest < 0.0, rest + d, rest)                   # the division rounded up to the next integer
+    rest = f.select(now < d, now, rest)                           # also where d is infinite
+    return f.select(valid, f.call('copysign', rest, a), NAN)
 
 
-def remainder(f, a, b, kind=None):
-    """fmod, moved to b's sign."""
+FMOD_FAR = {'float': 2.0**22, 'double': 2.0**51}
+
+
+def fmod_far(f, r, d):
+    """Subtract multiples of d from r (both double, r >= 0) until r < d: each round takes off a multiple of d 2^k with a quotient below 2^52."""
+    tiny = d < 2.0**-1000
+    exponent = (bits(f, f.select(tiny, d * 2.0**60, d)) >> 52) - f.select(tiny, integer(f, d, 60), integer(f, d, 0))
+    with f.loop_while(lambda: any_lane(f, r.get() >= d)):
+        now = r.get()
+        live = now >= d
+        shift = (bits(f, now) >> 52) - exponent - integer(f, d, 51)
+        shift = f.select(both(f, live, shift > 0), shift, integer(f, d, 0))
+        third = shift // 3                                        # 2^shift may be beyond the range of a double by itself
+        scaled = d * power_of_two(f, third, 'double') * power_of_two(f, third, 'double') * power_of_two(f, shift - third * 2, 'double')
+        rest = f.fma(negate(f, f.call('trunc', now / scaled)), scaled, now)
+        rest = f.select(rest < 0.0, rest + scaled, rest)
+        r.set(f.select(live, rest, now))
+
+
+def remainder(f, a, b):
+    """fmod moved to b's sign; the move rounds, in the operands' own precision."""
     m = fmod(f, a, b)
-    differ = (m < 0.0).ne(b < 0.0)
-    move = both(f, m.compare('', 'une', 0.0), differ)
+    move = both(f, m.compare('', 'une', 0.0), (m < 0.0).ne(b < 0.0))
     return f.select(move, m + b, m)
 
 
 def hypot(f, a, b, kind=None):
     x, y = absolute(f, a), absolute(f, b)
+    infinite = either(f, x.eq(INF), y.eq(INF))
+    if kind == 'mid':                                             # floats' squares are exact doubles
+        return f.select(infinite, INF, f.call('sqrt', f.fma(x, x, y * y)))
     swap = x < y
     big, small = f.select(swap, y, x), f.select(swap, x, y)
     # scaled by powers of two so that the squares neither overflow nor vanish
@@ -131,6 +159,5 @@ def hypot(f, a, b, kind=None):
     h = f.call('sqrt', total)
     h = f.select(h > 0.0, h + (f.fma(negate(f, h), h, total) + lost) / (h + h), h)
     r = h * down
-    r = f.select(either(f, x.eq(INF), y.eq(INF)), INF, r)
-    nan = both(f, both(f, x.ne(INF), y.ne(INF)), either(f, x.compare('', 'uno', x), y.compare('', 'uno', y)))
-    return f.select(nan, NAN, r)
+    nan = either(f, x.compare('', 'uno', x), y.compare('', 'uno', y))
+    return f.select(infinite, INF, f.select(nan, NAN, r))

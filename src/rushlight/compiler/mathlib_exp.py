@@ -283,6 +283,10 @@ def log1p_or_log(f, inner, a, big, kind):
 def atanh(f, x, kind=None):
     kind = kind or KIND[x.elem]
     a = absolute(f, x)
+    if kind == 'mid':                                        # double has bits to spare for the plain formula, except near 0
+        ratio = (a + 1.0) / (1.0 - a)
+        y = log_special(f, ratio, log_of(f, ratio, kind)) * 0.5
+        return f.call('copysign', f.select(a < 2.0**-9, f.fma(a * a * a, 1 / 3, a), y), x)
     y = log1p(f, (a + a) / (1.0 - a), kind) * 0.5
     y = f.select(a < 2.0**-28, a, y)
     return f.call('copysign', y, x)

@@ -1,8 +1,21 @@
 """The error functions, log-gamma and digamma: bodies in IR, any width. Kinds as in mathlib_exp.py."""
 from rushlight.compiler import mathlib_tables as tables
-from rushlight.compiler.mathlib_exp import (INF, KIND, NAN, absolute, at_least, at_most, const, exp, exp_normal, log_of, log_tail, negate,
-                                            polynomial)
 from rushlight.compiler.mathlib_arith import both
+from rushlight.compiler.mathlib_exp import (
+    INF,
+    KIND,
+    NAN,
+    absolute,
+    at_least,
+    at_most,
+    const,
+    exp,
+    exp_normal,
+    log_of,
+    log_tail,
+    negate,
+    polynomial,
+)
 from rushlight.compiler.mathlib_trig import cosine, sine
 
 TWO_OVER_SQRT_PI = 1.1283791670955126
@@ -28,6 +41,8 @@ def erfc_far(f, a, kind):
     """erfc(a) for 0.45 <= a <= 28 as exp(-a^2) * polynomial((a-3)/(a+3)) / (1+2a); the rounding of a^2 goes into the exponential."""
     p = polynomial(f, (a - 3.0) / (a + 3.0), tables.ERFC[kind]) / f.fma(a, 2.0, 1.0)
     square = a * a
+    if kind == 'mid':                            # a float's square is an exact double
+        return exp_normal(f, negate(f, square), kind) * p
     lost = f.fma(a, a, negate(f, square))
     return exp(f, negate(f, square), kind, low=negate(f, lost)) * p
 
@@ -37,7 +52,7 @@ def erfc(f, x, kind=None):
     a = absolute(f, x)
     s = x * x
     near = 1.0 - f.fma(polynomial(f, s, tables.ERF[kind]), x, x)
-    far = erfc_far(f, at_most(f, at_least(f, a, 0.45), 28.0), kind)
+    far = erfc_far(f, at_most(f, at_least(f, a, 0.45), 28.0 if kind == 'f64' else 11.0), kind)      # beyond: 0
     far = f.select(x < 0.0, 2.0 - far, far)
     return f.select(a < 0.46875, near, far)
 

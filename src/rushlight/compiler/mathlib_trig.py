@@ -5,8 +5,21 @@ function that multiplies by enough bits of 2/pi in integers (Payne and Hanek), s
 """
 from rushlight.compiler import mathlib_tables as tables
 from rushlight.compiler.emit.ir import Val, Var
-from rushlight.compiler.mathlib_exp import (INT, KIND, MANTISSA, NAN, ROUND, absolute, any_lane, bits, const, from_bits, integer,
-                                            negate, polynomial)
+from rushlight.compiler.mathlib_exp import (
+    INT,
+    KIND,
+    MANTISSA,
+    NAN,
+    ROUND,
+    absolute,
+    any_lane,
+    bits,
+    const,
+    from_bits,
+    integer,
+    negate,
+    polynomial,
+)
 
 PI_2 = {'float': (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
         'double': (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)}
@@ -303,6 +316,9 @@ def atan_ratio(f, y, x, kind):
         lost = f.fma(negate(f, t), bottom, top) / bottom
         usable = absolute(f, top).compare('', 'oge', 1e-270)
         tail = tail + f.select(usable, lost, 0.0)
+    if kind == 'mid':
+        h = base + (t + tail)
+        return f.select(steep, PI_2D[0] - h, h), const(f, y, 0.0)
     h = base + t
     low = (base - h) + t + (tail + base_low)
     # where the ratio was turned over: pi/2 - (h + low)
@@ -325,16 +341,16 @@ def atan2(f, y, x, kind=None):
     ax, ay = absolute(f, x), absolute(f, y)
     inf = float('inf')
     # Both infinite: as (1, 1). Both zero: as (0, 1). Near the ends of the range: scaled, so that neither sums nor quotients leave it.
-    both_inf = f.emit(f'and {ax.eq(inf).type} {ax.eq(inf).name}, {ay.eq(inf).name}', 'i1', x.width)
-    one_inf = f.select(ax.eq(inf), f.const(1, 'i1', x.width), ay.eq(inf))
-    huge = f.select(ax > 1e300, f.const(1, 'i1', x.width), ay > 1e300)
-    u = f.select(huge, ax * 2.0**-60, ax)
-    v = f.select(huge, ay * 2.0**-60, ay)
-    small = f.select(u < 1e-250, v < 1e-250, f.const(0, 'i1', x.width))
-    u = f.select(small, u * 2.0**200, u)
-    v = f.select(small, v * 2.0**200, v)
-    u = f.select(one_inf, f.select(ax.eq(inf), 1.0, const(f, x, 0.0)), u)
-    v = f.select(one_inf, f.select(ay.eq(inf), 1.0, const(f, x, 0.0)), v)
+    x_inf, y_inf = ax.eq(inf), ay.eq(inf)
+    both_inf, one_inf = x_inf & y_inf, x_inf | y_inf
+    u, v = ax, ay
+    if kind == 'f64':
+        huge = f.select(ax > 1e300, f.const(1, 'i1', x.width), ay > 1e300)
+        u, v = f.select(huge, ax * 2.0**-60, ax), f.select(huge, ay * 2.0**-60, ay)
+        small = f.select(u < 1e-250, v < 1e-250, f.const(0, 'i1', x.width))
+        u, v = f.select(small, u * 2.0**200, u), f.select(small, v * 2.0**200, v)
+    u = f.select(one_inf, f.select(x_inf, 1.0, const(f, x, 0.0)), u)
+    v = f.select(one_inf, f.select(y_inf, 1.0, const(f, x, 0.0)), v)
     u = f.select(both_inf, 1.0, u)
     v = f.select(both_inf, 1.0, v)
     u = f.select(f.select(u.eq(0.0), v.eq(0.0), f.const(0, 'i1', x.width)), 1.0, u)

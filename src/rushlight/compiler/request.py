@@ -12,6 +12,7 @@ functions of the request alone, so a backward found in a cache after a restart r
 
 Decisions
   - In-place forms of plain operators write the first tensor argument; operators with `Tensor(a!)` parameters write those, in order.
+  - An in-place form whose gradient needs the old value of what it overwrites keeps a copy (a hidden value), as torch does.
   - Without stated strides an output follows the operator's `layout`: pointwise (TensorIterator's rule over all tensor arguments), contiguous,
     like / format (as the first argument, or its memory_format argument).
   - Gradients are laid out by the pointwise rule over the arguments of the backward call that have their shape, else contiguous.
@@ -202,7 +203,8 @@ def derivative(t):
             marks = {c.node for c in cotangents if c is not None}
             d.saved, d.stands_for = partition(t.outputs, grads, marks, t.keep_outputs)
         outputs = {o for o in t.outputs if o is not None}
-        d.hidden = [n for n in d.saved if n.op != 'input' and n not in outputs]
+        overwritten = {t.inputs[i] for *_, i in t.dests or () if i is not None}
+        d.hidden = [n for n in d.saved if n in overwritten or n.op != 'input' and n not in outputs]
         told = {slot for _, _, slot in _told(t, d)}
         d.slots = [s for s in slots_of([n for n in t.outputs + grads + d.saved + t.inputs if n is not None]) if s not in told]
         t._derivative = d
@@ -387,9 +389,9 @@ def compile_request(request):
 
 
 def _save(t, node, hidden):
+    if node in hidden: return ('hidden', hidden.index(node))
     if node.op == 'input': return ('arg', next(i for i, n in enumerate(t.inputs) if n is node))
-    if node in t.outputs: return ('output', t.outputs.index(node))
-    return ('hidden', hidden.index(node))
+    return ('output', t.outputs.index(node))
 
 
 def explain(request):

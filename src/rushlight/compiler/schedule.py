@@ -8,11 +8,14 @@ from .loops import BLOCK, DEAR, REDUCTIONS, ROWS, Affine, Pass, closure, is_one
 from .symbolic import hint, known_equal, product
 
 CHUNK = 16384         # elements a thread takes at a time, about
+TILE = 8              # rows of a tile, and the width of its vectors: more lines would meet in one set of the cache when strides are powers of two
 
 
 def schedule(k, fusion):
-    if k.form == 'nest' and not k.inner_axes: order_map(k)
+    is_map = k.form == 'nest' and not k.inner_axes
+    if is_map: order_map(k)
     merge_axes(k, fusion)
+    k.tiled = is_map and tile_map(k)
     plan_passes(k)
     keep_dear(k)
     cut(k, fusion.program)
@@ -34,6 +37,21 @@ def order_map(k):
     strides = k.stores[0].strides
     k.outer.sort(key=lambda a: -hint(strides.get(a, 0)))
     if k.outer: k.inner_axes, k.outer = [k.outer[-1]], k.outer[:-1]
+
+
+def tile_map(k):
+    """A value that is dense along another axis than the inner one (a transposed operand) is read in tiles: some rows at a time along that
+    axis, so that a cache line is used up before it leaves. True when the kernel should."""
+    if k.inner is None: return False
+    for e in closure(k.roots()):
+        if e.op != 'load' or e.args: continue
+        strides = e.attrs['strides']
+        dense = [a for a in k.outer if is_one(strides.get(a, 0))]
+        if dense and k.inner in strides and not is_one(strides[k.inner]):
+            k.outer.remove(dense[0])
+            k.outer.append(dense[0])
+            return True
+    return False
 
 
 def mergeable(k, touched, a, b):
@@ -142,6 +160,10 @@ def cut(k, program):
     k.scratch_bytes = sum(((row * itemsize(d) + 127) for d in k.scratch), 0) if k.scratch else None
     if k.form == 'flat':
         k.units, k.grain = program.max(1, program.ceildiv(row, BLOCK)), 4
+        return
+    k.linear = False
+    if k.tiled:
+        k.units, k.grain = outer, program.max(TILE, program.floordiv(CHUNK * 4, row))
         return
     k.linear = not k.outer and not k.rows and k.inner is not None and not any(p.reduces for p in k.passes) and not k.row_stores
     if k.linear: k.units, k.grain = row, CHUNK

@@ -7,6 +7,7 @@ from .. import symbolic
 from ..graph import itemsize
 from ..loops import BLOCK, ROWS, closure, is_one, is_zero
 from ..primitives import PRIMITIVES
+from ..schedule import TILE
 from . import reduce, values
 from .ir import Fn, Module, Val, Var
 
@@ -221,7 +222,7 @@ class Evaluator(Context):
         if op == 'const': return values.constant(f, e.attrs['value'], e.dtype)
         if op == 'size': return self.n(e.attrs['expr'])
         if op == 'scalar': return self.scalar(e.attrs['index'], e.attrs['kind'], e.dtype)
-        if op == 'cast': return values.cast(f, args[0], e.args[0].dtype, e.dtype)
+        if op == 'cast': return values.cast(f, args[0], e.args[0].dtype, e.dtype, e.dtype == 'f16' and any(x.dtype == 'f64' or x.op == 'fmod' for x in closure([e])))
         if op == 'bitcast': return values.bitcast(f, args[0], e.args[0].dtype, e.dtype)
         if op == 'copy': return args[0]
         if op == 'i.div': return args[0] // args[1]
@@ -288,10 +289,12 @@ class NestEmitter(Evaluator):
         if kernel.form == 'flat': self.flat()
         elif kernel.linear: self.linear()
         elif kernel.rows: self.row_blocks()
+        elif kernel.tiled: self.tiles()
         else: self.rows()
 
     # -- choices
     def pick_width(self):
+        if self.kernel.tiled: return TILE
         widest = max([itemsize(e.dtype) if e.dtype not in values.PAIR else itemsize(e.dtype) // 2 for e in self.exprs if self.varies(e)] + [1])
         return 32 if widest <= 4 else 16
 
@@ -346,6 +349,20 @@ class NestEmitter(Evaluator):
             row = Row(self, self.indices(kernel.outer, counters, unit))
             self.passes([row], None)
             self.advance(kernel.outer, counters)
+
+    def tiles(self):
+        """A work unit is a row, but TILE rows go together, a vector of each in turn: see schedule.tile_map."""
+        f, p = self.f, self.kernel.passes[0]
+        with f.loop(self.lo, self.hi, TILE) as first:
+            last = f.min(first + TILE, self.hi)
+            def body(i, width, mask):
+                with f.loop(first, last) as r:
+                    row = Row(self, self.split(self.kernel.outer, r))
+                    row.prepare(p.operands(), {width})
+                    self.prepare_stores(p, row)
+                    self.body(p, [row], None, [At(i, width, mask)], 0, f.const(0))
+            self.sweep(f.const(0), self.size, body)
+            for s in self.kernel.row_stores: raise AssertionError(f'a map has no per-row results: {s}')
 
     def scratch_ready(self):
         for i in range(len(self.kernel.scratch)): self.kept_base(self.top, i)

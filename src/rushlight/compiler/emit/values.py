@@ -40,7 +40,7 @@ def select(f, c, a, b):
 
 
 # ----------------------------------------------------------------------------------------------------------- conversions
-def cast(f, v, source, target):
+def cast(f, v, source, target, from_double=False):
     if source == target: return v
     if source in PAIR:
         if target in PAIR: return tuple(cast(f, x, PAIR[source], PAIR[target]) for x in v)
@@ -52,7 +52,7 @@ def cast(f, v, source, target):
     if target == 'b1': return v.ne(0)
     to = register(target)
     if source in FLOATS:
-        if target in FLOATS: return float_to_float(f, v, target)
+        if target in FLOATS: return float_to_float(f, v, target, from_double)
         return float_to_integer(f, v, target)
     if target in FLOATS:
         how = 'uitofp' if source == 'b1' or source[0] == 'u' else 'sitofp'
@@ -64,10 +64,10 @@ def cast(f, v, source, target):
     return f.convert('zext' if source == 'b1' or source[0] == 'u' else 'sext', v, to)
 
 
-def float_to_float(f, v, target):
+def float_to_float(f, v, target, from_double=False):
     if target == 'f64': return v if v.elem == 'double' else f.convert('fpext', v, 'double')
-    if v.elem == 'double': v = f.convert('fptrunc', v, 'float')
-    return round_half(f, v, target) if target in ('f16', 'bf16') else v
+    if v.elem == 'double': v, from_double = f.convert('fptrunc', v, 'float'), True
+    return round_half(f, v, target, from_double) if target in ('f16', 'bf16') else v
 
 
 def float_to_integer(f, v, target):
@@ -89,12 +89,25 @@ def signed_integer(f, v, bits):
     return f.select(fits, whole, -(1 << (bits - 1)))
 
 
-def round_half(f, v, dtype):
-    """f32 rounded to f16 or bf16 (nearest even) and held in f32."""
+def round_half(f, v, dtype, from_double=False):
+    """f32 rounded to f16 or bf16 (nearest even) and held in f32. Every supported CPU converts f16 in hardware, but LLVM may fuse two
+    roundings f64 -> f32 -> f16 into one, which is another number and a library call: after those, integer code."""
+    if dtype == 'f16' and from_double: return f.convert('fpext', f.bitcast(half_bits(f, v), 'half'), 'float')
     if dtype == 'f16': return f.convert('fpext', f.convert('fptrunc', v, 'half'), 'float')
     bits = f.bitcast(v, 'i32')
     rounded = (bits + ((bits.lshr(16) & 1) + 0x7fff)) & -65536
     return f.bitcast(f.select(v.eq(v), rounded, 0x7fc00000), 'float')
+
+
+def half_bits(f, v):
+    """The bits of f32 rounded to f16, by integers: shift and round the normal numbers, let a float addition align the subnormal ones."""
+    bits = f.bitcast(v, 'i32')
+    sign, size = bits.lshr(16) & 0x8000, bits & 0x7fffffff
+    normal = (size + ((size.lshr(13) & 1) + (0xfff - (112 << 23)))).lshr(13)
+    tiny = f.bitcast(f.bitcast(size, 'float') + 0.5, 'i32') - 0x3f000000
+    out = f.select(size < (113 << 23), tiny, normal)
+    out = f.select(size >= (143 << 23), f.select(size > 0x7f800000, f.const(0x7e00, 'i32', v.width), 0x7c00), out)
+    return f.convert('trunc', out | sign, 'i16')
 
 
 def to_memory(f, v, dtype):

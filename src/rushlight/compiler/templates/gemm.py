@@ -4,8 +4,8 @@
 from one block of k to the next. Neither blocking, packing, threads nor strides can change it. (Products with a single row or
 column follow another rule, in gemv.py: lanes over k.)
 
-**The machine code.** A micro-kernel keeps a tile of 6 rows by 2 vectors of C in registers and walks down k: per step two vectors of B and six
-broadcast elements of A. A's rows and k have free strides, so it reads A in place or packed alike; B needs adjacent columns. Packing
+**The machine code.** A micro-kernel keeps a tile of 6 rows by 2 vectors of C in registers and walks down k: per step two vectors
+of B and six broadcast elements of A. A's rows and k have free strides, so it reads A in place or packed alike; B needs adjacent columns. Packing
 (pack.py) is a step of its own, shared by all threads, into a temporary buffer; whether it is worth it is decided by the recipe's
 integer program from sizes and strides, so one recipe and one kernel serve all sizes.
 
@@ -13,10 +13,21 @@ integer program from sizes and strides, so one recipe and one kernel serve all s
 """
 from dataclasses import dataclass, field
 
-from rushlight.compiler.templates import gemv, pack
-from rushlight.compiler.templates.pieces import (ELEMENT, Internal, Kernel, Module, Val, element, invoke, lane_mask, multiply_add, offset,
-                                                 prefetch, switch)
 from rushlight.compiler.emit.ir import Var
+from rushlight.compiler.templates import gemv, pack
+from rushlight.compiler.templates.pieces import (
+    ELEMENT,
+    Internal,
+    Kernel,
+    Module,
+    element,
+    invoke,
+    lane_mask,
+    multiply_add,
+    offset,
+    prefetch,
+    switch,
+)
 
 ROWS = 6                                        # of the tile; its columns are two vectors
 K_UNROLL = 4
@@ -234,7 +245,7 @@ class Step:
 # Where packing begins to pay (measured): B when it is beyond the first-level cache and has enough rows to be reused by, or when its
 # columns are not adjacent; A when it is beyond the second level, or earlier when k is not contiguous in it.
 PACK_B_ROWS, PACK_B_SIZE = 48, 128 * 160
-PACK_A_COLUMNS, PACK_A_SIZE, PACK_A_SIZE_STRIDED = 64, 320 * 320, 96 * 96
+PACK_A_COLUMNS, PACK_A_SIZE, PACK_A_SIZE_STRIDED = 64, 320 * 320, 150 * 150
 K_BLOCK = {4: 384, 8: 192, 2: 768, 1: 1536}     # by element size: a panel of B stays in the first-level cache
 UNIT_PANELS = 20                                # 120 rows of A times one block of k: half of a 512 KB second-level cache
 UNIT_COLUMNS = 64                               # at least; each unit walks down all of its rows of A once for every vector pair of columns

@@ -27,9 +27,8 @@ def kernel_text(dtype, pitch):
         at = element(f, source, batch * n['source_batch'] + line * n['line_step'], elem)
         to = element(f, target, unit * n['depth'] * pitch, elem)
         args = (at, to, n['depth'], count, n['line_step'], n['k_step'])
-        full_square = n['k_step'].eq(1)
         f.branch(n['line_step'].eq(1), lambda: invoke(f, 'copy_lines', *args),
-                 lambda: f.branch(full_square, lambda: invoke(f, 'transpose_lines', *args), lambda: invoke(f, 'gather_lines', *args)))
+                 lambda: f.branch(n['k_step'].eq(1), lambda: invoke(f, 'transpose_lines', *args), lambda: invoke(f, 'gather_lines', *args)))
     copy_lines(module, elem, pitch, lanes)
     transpose_lines(module, elem, pitch, min(lanes, 8))
     gather_lines(module, elem, pitch)
@@ -74,16 +73,12 @@ def transpose_lines(module, elem, pitch, lanes):
     f = Internal(module, 'transpose_lines', ARGUMENTS)
     source, target, depth, count, line_step, _ = f.args
     whole = depth & -lanes
-
-    def singles(first, last):
-        with f.loop(first, last) as k:
-            with f.loop(f.const(0), count) as i:
-                f.store(f.load(element(f, source, i * line_step + k, elem), elem), element(f, target, k * pitch + i, elem))
-
-    def squares():
-        for start in range(0, pitch, lanes):
-            lines = min(lanes, pitch - start)
-            rows = [element(f, source, line_step * (start + i), elem) for i in range(lines)]
+    last = count - 1
+    for start in range(0, pitch, lanes):
+        lines = min(lanes, pitch - start)
+        # a short panel reads its last line again: what lands beyond it is never used
+        rows = [element(f, source, line_step * f.min(f.const(start + i), last), elem) for i in range(lines)]
+        with f.when(last >= start):
             with f.loop(f.const(0), whole, lanes) as k:
                 values = [f.load(element(f, row, k, elem), elem, lanes) for row in rows]
                 values += [f.poison(elem, lanes)] * (lanes - lines)
@@ -92,8 +87,9 @@ def transpose_lines(module, elem, pitch, lanes):
                     for part, width in widths(lines, lanes):
                         piece = column if width == lanes else f.shuffle(column, [part + i for i in range(width)])
                         f.store(piece, element(f, to, part, elem))
-        singles(whole, depth)
-    f.branch(count.eq(pitch), squares, lambda: singles(f.const(0), depth))
+    with f.loop(whole, depth) as k:
+        with f.loop(f.const(0), count) as i:
+            f.store(f.load(element(f, source, i * line_step + k, elem), elem), element(f, target, k * pitch + i, elem))
 
 
 def gather_lines(module, elem, pitch):
