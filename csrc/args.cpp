@@ -213,14 +213,15 @@ static void push_absent(Call& c, const Param& p) {
 }
 
 enum Conversion { CONVERTED = 1, MISMATCH = 0, FAILED = -1 };
-const int SLACK = 64;                      // words that the parameters after a list may still need
+// What the parameters after a list may still need: a signature of up to 12 has at most 3 words each (longer ones reserve when parsing starts).
+const int SLACK = 36, TENSOR_SLACK = 12;
 
 static Conversion convert_tensor_list(const Param& p, PyObject* v, Call& c, bool* overloaded, bool strict) {
   if (!PyTuple_Check(v) && !PyList_Check(v)) return MISMATCH;
   PyObject* items = PySequence_Tuple(v);   // a list may change while Python runs: hold the tensors themselves
   if (!items) return FAILED;
   int n = (int)PyTuple_GET_SIZE(items);
-  if (c.nkeep == 8 || !call_reserve(c, c.nt + n + SLACK)) { Py_DECREF(items); if (!PyErr_Occurred()) raise(PyExc_RuntimeError, "too many list arguments"); return FAILED; }
+  if (c.nkeep == 8 || !call_reserve(c, c.nt + n + TENSOR_SLACK)) { Py_DECREF(items); if (!PyErr_Occurred()) raise(PyExc_RuntimeError, "too many list arguments"); return FAILED; }
   c.keep[c.nkeep++] = items;
   push(c, (uint64_t)n);
   for (int i = 0; i < n; i++) {

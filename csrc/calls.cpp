@@ -302,7 +302,8 @@ static PyObject* foreach_call(PyObject*, PyObject* args, PyObject* kwargs) {
     const Param& p = sig.params[i];
     PyObject* named = kwargs ? PyDict_GetItemWithError(kwargs, p.name) : nullptr;
     if (named) { used_keywords++; sources.push_back({named, false}); continue; }
-    if (p.kind == ParamKind::Tensor && next_list < PyTuple_GET_SIZE(lists)) {
+    bool tensor = p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorOrScalar;
+    if (tensor && next_list < PyTuple_GET_SIZE(lists)) {
       PyObject* given = PyTuple_GET_ITEM(lists, next_list++);
       if (given == Py_None) { sources.push_back({p.optional ? Py_None : nullptr, false}); if (!p.optional) { raise(PyExc_TypeError, "%s(): argument '%U' cannot be None", op->text, p.name); good = false; } continue; }
       PyObject* t = PySequence_Tuple(given);

@@ -53,13 +53,14 @@ inline uint8_t float_to_float8(float f, bool e5m2) {
   float magnitude = std::fabs(f);
   int mantissa_bits = e5m2 ? 2 : 3, lowest = e5m2 ? -14 : -6;
   if (magnitude != magnitude) return uint8_t(sign | 0x7f);
-  if (std::isinf(magnitude)) return uint8_t(sign | (e5m2 ? 0x7c : 0x7f));
+  if (std::isinf(magnitude)) return uint8_t(sign | (e5m2 ? 0x7c : 0x7e));      // e4m3fn saturates
+  if (magnitude == 0) return sign;
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   exponent = exponent - 1 < lowest ? lowest : exponent - 1;
   float units = std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent));       // in units of the last place
   uint32_t code = uint32_t(units) + (uint32_t(exponent - lowest) << mantissa_bits);    // a carry runs into the exponent, as it should
-  uint32_t top = e5m2 ? 0x7c : 0x7f;
+  uint32_t top = e5m2 ? 0x7c : 0x7e;
   return uint8_t(sign | (code > top ? top : code));
 }
 

@@ -64,6 +64,12 @@ static Tensor* copy_like(Tensor* grad, const Layout* like) {
   return out;
 }
 
+Tensor* zeros_like_layout(const Layout* l) {
+  Tensor* t = tensor_empty(l->dtype, l->device, l->ndim, l->shape());
+  if (t && t->storage->data) memset(data_ptr(t), 0, (size_t)l->nbytes);
+  return t;
+}
+
 // A gradient lies in memory as its parameter does, if that is dense, and otherwise contiguously.
 static bool lies_like(const Layout* grad, const Layout* leaf) {
   if (!(leaf->flags & L_DENSE)) return grad->flags & L_CONTIGUOUS;
@@ -382,7 +388,9 @@ static bool check_nan(Node* n, Tensor** results) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------- run
-enum Wanted : uint8_t { W_TARGET = 1 /* an input that was asked for */, W_EXECUTE = 2 /* leads to one */ };
+enum Wanted : uint8_t { W_TARGET = 1 /* an input that was asked for */, W_EXECUTE = 2 /* leads to one */, W_ZERO = 4 /* see below */ };
+// A rule may say that a gradient is zero by structure (of what zero_() overwrote, say): no tensor travels then, but W_ZERO does, and a leaf
+// or an asked-for input at the end gets its zeros, as with torch. Without it the gradient does not exist (None).
 
 struct Side { int32_t pending = 0; uint8_t wanted = 0; std::vector<Tensor*> grads; };
 
@@ -395,6 +403,7 @@ class Run {
   void select(const std::vector<Edge>& inputs, bool accumulate);
   bool loop();
   std::vector<Tensor*> captured;
+  std::vector<int> zero_inputs;                 // asked-for inputs whose gradient is zero by structure
 
  private:
   const uint64_t id;
@@ -412,7 +421,7 @@ class Run {
   uint8_t& wanted(Node* n) { return mine(n) ? n->wanted : side_of(n).wanted; }
   Tensor** grads(Node* n) { return mine(n) ? n->grads() : side_of(n).grads.data(); }
   bool execute(Node*);
-  bool capture(Node*, Tensor**);
+  void capture(Node*, Tensor**);
   void give_back();
 
   static uint64_t priority(const Node* n) { return n->kind == NodeKind::Accumulate ? ~uint64_t(0) : n->sequence; }
@@ -472,27 +481,31 @@ void Run::select(const std::vector<Edge>& inputs, bool accumulate) {
       if (Node* to = n->edges()[k].node) if (wanted(to)) { wanted(n) |= W_EXECUTE; break; }
 }
 
-bool Run::capture(Node* n, Tensor** g) {
+void Run::capture(Node* n, Tensor** g) {
   auto found = captures.find(n);
-  if (found == captures.end()) return true;
-  for (auto [slot, index] : found->second)
+  if (found == captures.end()) return;
+  for (auto [slot, index] : found->second) {
     if (g[slot]) {
       Py_XDECREF((PyObject*)captured[index]);
       captured[index] = g[slot];
       Py_INCREF((PyObject*)g[slot]);
+    } else if (wanted(n) & W_ZERO) {
+      zero_inputs.push_back(index);
     }
-  return true;
+  }
 }
 
 bool Run::execute(Node* n) {
   Tensor** g = grads(n);
   if (RL_UNLIKELY(n->extra != nullptr) && !run_tensor_hooks(n, g)) return false;
+  const uint8_t marks = wanted(n);
   if (RL_UNLIKELY(selective)) {
     capture(n, g);
-    if (!(wanted(n) & W_EXECUTE)) { drop_all(g, n->nslots); return true; }
+    if (!(marks & W_EXECUTE)) { drop_all(g, n->nslots); return true; }
   }
   if (RL_UNLIKELY(n->extra && n->extra->pre_hooks) && !run_pre_hooks(n, g)) return false;
   if (n->kind == NodeKind::Accumulate) {
+    if (RL_UNLIKELY(!g[0]) && (marks & W_ZERO) && n->leaf && !(g[0] = zeros_like_layout(n->leaf->layout))) return false;
     bool good = !g[0] || accumulate_leaf(n, &g[0]);
     drop_all(g, 1);
     if (good && n->extra && n->extra->post_hooks) { PyObject* none = PyTuple_New(0); good = none && run_post_hooks(n, nullptr, none); Py_XDECREF(none); }
@@ -502,7 +515,7 @@ bool Run::execute(Node* n) {
   uint64_t needed = 0;
   Edge* e = n->edges();
   for (int k = 0; k < n->nedges; k++)
-    if (Node* to = e[k].node) { if (RL_LIKELY(!selective) || wanted(to)) needed |= uint64_t(1) << (k & 63); }
+    if (Node* to = e[k].node) { if (RL_LIKELY(!selective) || (wanted(to) & (W_TARGET | W_EXECUTE))) needed |= uint64_t(1) << (k & 63); }
   if (RL_UNLIKELY(n->nedges > 64)) needed = ~uint64_t(0);
 
   Tensor* few[16];
@@ -510,6 +523,11 @@ bool Run::execute(Node* n) {
   Tensor** results = few;
   if (RL_UNLIKELY(n->nedges > 16)) { many.reset(new Tensor*[n->nedges]); results = many.get(); }
   for (int k = 0; k < n->nedges; k++) results[k] = nullptr;
+
+  // Whatever comes out as absent although something went in is zero by structure. (A Python backward that returns None means None.)
+  bool something = marks & W_ZERO;
+  for (int i = 0; i < n->nslots; i++) something |= g[i] != nullptr;
+  const bool zero = something && n->kind != NodeKind::Function;
 
   PyObject* outputs = nullptr;                                    // for post hooks: the gradients as the node got them
   if (RL_UNLIKELY(n->extra && n->extra->post_hooks) && !(outputs = gradient_tuple(g, n->nout))) return false;
@@ -535,6 +553,8 @@ bool Run::execute(Node* n) {
       results[k] = nullptr;
       if (RL_UNLIKELY(selective) && !wanted(to)) Py_DECREF((PyObject*)r);
       else if (!add_into(&grads(to)[e[k].slot], r)) { drop_all(results, n->nedges); return false; }
+    } else if (zero && (!selective || wanted(to))) {
+      wanted(to) |= W_ZERO;
     }
     if (--pending(to) == 0 && (RL_LIKELY(!selective) || wanted(to))) push(to);
   }
@@ -583,6 +603,8 @@ bool engine_run(const BackwardRequest& request, Tensor** captured) {
   run.explore();
   if (request.ninputs) run.select(inputs, request.accumulate);
   if (!run.loop()) return false;
+  for (int i : run.zero_inputs)
+    if (!run.captured[i] && !(run.captured[i] = zeros_like_layout(request.inputs[i]->layout))) return false;
   for (int i = 0; captured && i < request.ninputs; i++) { captured[i] = run.captured[i]; run.captured[i] = nullptr; }
   return true;
 }

@@ -337,12 +337,6 @@ static PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t
 }
 
 // ------------------------------------------------------------------------------------------------------------------ backward
-static Tensor* zeros_like_layout(const Layout* l) {
-  Tensor* t = tensor_empty(l->dtype, l->device, l->ndim, l->shape());
-  if (t && t->storage->data) memset(data_ptr(t), 0, (size_t)l->nbytes);
-  return t;
-}
-
 // `to` can be spread to `from`: summing `from` gives a gradient of shape `to`.
 static bool spreads_to(const Layout* to, const Layout* from) {
   if (to->ndim > from->ndim) return false;

@@ -123,7 +123,7 @@ static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) return false;
   }
   PyObject* size = int_tuple(want->shape(), want->ndim);
-  PyObject* r = size ? PyObject_CallMethod((PyObject*)dest, "resize_", "O", size) : nullptr;
+  PyObject* r = size ? PyObject_CallMethod((PyObject*)dest, "resize_", "(O)", size) : nullptr;
   Py_XDECREF(size);
   Py_XDECREF(r);
   (void)c;

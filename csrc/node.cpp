@@ -169,8 +169,9 @@ static void node_dismantle(Node* n) {
 void node_free(Node* n) {
   if (g_freeing) { g_dead.push_back(n); return; }
   g_freeing = true;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  const bool error = PyErr_Occurred() != nullptr;
+  if (RL_UNLIKELY(error)) PyErr_Fetch(&type, &value, &traceback);
   node_dismantle(n);
   while (!g_dead.empty()) {
     Node* next = g_dead.back();
@@ -178,7 +179,7 @@ void node_free(Node* n) {
     node_dismantle(next);
   }
   g_freeing = false;
-  PyErr_Restore(type, value, traceback);
+  if (RL_UNLIKELY(error)) PyErr_Restore(type, value, traceback);
 }
 
 // --------------------------------------------------------------------------------------------------- garbage collection

@@ -108,14 +108,12 @@ inline long long shared_size(int fd) {
   return fstat(fd, &status) == 0 ? (long long)status.st_size : -1;
 }
 inline void shared_unmap(void* p, size_t bytes) { munmap(p, bytes); }
-inline int handle_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 inline void handle_close(int fd) { close(fd); }
 #else
 inline int shared_new(size_t) { errno = ENOSYS; return -1; }
 inline void* shared_map(int, size_t) { return nullptr; }
 inline long long shared_size(int) { return -1; }
 inline void shared_unmap(void*, size_t) {}
-inline int handle_duplicate(int) { return -1; }
 inline void handle_close(int) {}
 #endif
 

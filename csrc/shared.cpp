@@ -66,15 +66,13 @@ static PyObject* storage_share_memory(PyObject* self, PyObject*) {
   return s && share_storage(s) ? Py_NewRef(self) : nullptr;
 }
 
-// _share_fd_cpu_() -> (file descriptor of its own, bytes): what is sent to another process.
+// _share_fd_cpu_() -> (file descriptor, bytes): what is sent to another process. The descriptor stays the storage's: who keeps it duplicates it.
 static PyObject* storage_share_fd(PyObject* self, PyObject*) {
   Storage* s = storage_of(self);
   if (!s || !share_storage(s)) return nullptr;
   auto found = mappings().find(s);
   if (found == mappings().end()) return raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
-  int fd = platform::handle_duplicate(found->second->fd);
-  if (fd < 0) return (PyObject*)failed("duplicate the descriptor of", s->nbytes);
-  return Py_BuildValue("(iL)", fd, (long long)s->nbytes);
+  return Py_BuildValue("(iL)", found->second->fd, (long long)s->nbytes);
 }
 
 // _storage_from_fd(fd, nbytes) -> UntypedStorage over the memory behind a received descriptor, which is taken over.

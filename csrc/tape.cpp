@@ -343,11 +343,15 @@ static void replace_history(Tensor* t, Node* n, uint32_t slot) {
 
 void tape_set_history(Tensor* t, Node* n, uint32_t slot) { replace_history(t, n, slot); }
 
-// Every live view of a base that now has a history requires grad; which history, it finds out when asked.
+// Every live view of a base that now has a new history requires grad; which history, it finds out when asked. (A view that was an argument of the
+// write itself has been looked at since the version changed: that is why being stale is said here.)
 static void wake_views(Tensor* base) {
   if (!base->view) return;
-  for (ViewInfo* v = base->view->next; v; v = v->next)
-    if (v->tensor && dtype_differentiable(v->tensor->layout->dtype)) v->tensor->requires_grad = 1;
+  for (ViewInfo* v = base->view->next; v; v = v->next) {
+    if (!v->tensor || !dtype_differentiable(v->tensor->layout->dtype)) continue;
+    v->tensor->requires_grad = 1;
+    v->version = version_of(v->tensor) - 1;
+  }
 }
 
 bool rebase_history(Tensor* self, Node* n, uint32_t slot, int argument) {
@@ -426,7 +430,7 @@ struct GradientCall {
 
 Tensor* view_step_backward(const ViewStep& step, Tensor* grad) {
   const Layout* to = step.source;
-  const std::vector<int64_t>& v = step.spec.ints;
+  const auto& v = step.spec.ints;
   switch (step.spec.kind) {
     case ViewKind::Alias: case ViewKind::Detach: Py_INCREF((PyObject*)grad); return grad;
     case ViewKind::Reshape: case ViewKind::Squeeze: case ViewKind::Unsqueeze: return view_reshape(grad, to->ndim, to->shape(), true);

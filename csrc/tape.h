@@ -153,6 +153,7 @@ struct BackwardRequest {
 };
 bool engine_run(const BackwardRequest&, Tensor** captured);     // captured: ninputs results, new or null
 bool node_apply(Node*, Tensor** grads, uint64_t needed, Tensor** results);     // results: nedges, new or null
+Tensor* zeros_like_layout(const Layout*);     // new, contiguous
 extern bool g_anomaly, g_anomaly_nan;
 void anomaly_remember(Node*);                 // the Python stack, in the node's metadata
 void anomaly_report(Node*);                   // warns with it; keeps the current exception

@@ -438,7 +438,13 @@ Tensor* view_dtype(Tensor* t, DType dtype) {
       last /= ratio;
     }
   }
-  return make_view(t, {ViewKind::DType, {(int64_t)dtype}, nullptr}, layout_intern(dtype, l->device, s.n, s.size, s.stride), t->offset);
+  // As in torch no differentiable view: the tape does not know of it, only the version counter is shared.
+  Layout* seen = layout_intern(dtype, l->device, s.n, s.size, s.stride);
+  if (!seen) return nullptr;
+  incref(t->storage);
+  Tensor* out = tensor_wrap(seen, t->storage, t->offset);
+  if (out) { version_share(t, out); out->bits |= t->bits & T_INFERENCE; }
+  return out;
 }
 
 Tensor* view_alias(Tensor* t) {

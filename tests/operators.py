@@ -23,7 +23,7 @@ def arguments(sample, dtype=None, requires_grad=False):
     return ([to_tensor(a, dtype, requires_grad) for a in sample.args], {k: to_tensor(v, dtype, requires_grad) for k, v in sample.kwargs.items()})
 
 
-def tested():
+def definitions():
     """Definitions that come with samples."""
     return [d for d in registry.all() if d.samples is not None]
 

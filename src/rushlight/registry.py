@@ -20,6 +20,7 @@ Decisions
   - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
 """
 
+every = all              # the builtin: `all` is this module's list of definitions
 TRACING = []             # the traces under way, innermost last (compiler/trace.py)
 _definitions = {}
 IGNORED = {'generator', 'layout', 'device', 'pin_memory', 'requires_grad', 'memory_format', 'non_blocking', 'dtype', 'out', 'copy'}
@@ -211,12 +212,12 @@ def _fits(p, value):
     kind = p.kind
     if kind == 'Tensor': return symbolic
     if kind == 'Tensor|Scalar': return symbolic or number
-    if kind == 'Tensor[]': return isinstance(value, (list, tuple)) and all(v is None or isinstance(v, Sym) for v in value)
+    if kind == 'Tensor[]': return isinstance(value, (list, tuple)) and every(v is None or isinstance(v, Sym) for v in value)
     if kind in ('Scalar', 'float'): return number or symbolic and value.ndim == 0
     if kind in ('Scalar!', 'float!'): return number and not isinstance(value, SymInt)
     if kind == 'int': return isinstance(value, int) and not isinstance(value, bool)
     if kind == 'SymInt': return integer
-    if kind in ('int[]', 'SymInt[]'): return integer or isinstance(value, (list, tuple)) and all(isinstance(v, (int, SymInt)) for v in value)
+    if kind in ('int[]', 'SymInt[]'): return integer or isinstance(value, (list, tuple)) and every(isinstance(v, (int, SymInt)) for v in value)
     if kind == 'bool': return isinstance(value, bool)
     if kind == 'str': return isinstance(value, str)
     return True

@@ -36,20 +36,20 @@ def _draw(rng, shape, low, high, dtype="f32"):
     return np.asarray(rng.uniform(low, high, shape), dtype=NUMPY[dtype])
 
 
-def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32") -> Maker:
-    """One tensor in [low, high], of every shape, with the points in `near` and special values beside them."""
+def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32", extra=()) -> Maker:
+    """One tensor in [low, high], of every shape, with the points in `near`; `extra` arguments follow it."""
     def make(seed=0):
         import numpy as np
         rng = np.random.default_rng(seed)
-        out = [Sample(_draw(rng, shape, low, high, dtype)) for shape in SHAPES]
+        out = [Sample(_draw(rng, shape, low, high, dtype), *extra) for shape in SHAPES]
         if near and dtype == "f32":
             points = [p + d for p in near for d in (0.0, 1e-6, -1e-6, 1e-3, -1e-3)]
-            out.append(Sample(np.array(points, dtype="float32")))
+            out.append(Sample(np.array(points, dtype="float32"), *extra))
         return out
     return make
 
 
-def binary(nonzero: bool = False, positive: bool = False, dtype: str = "f32", count: int = 2, condition: bool = False) -> Maker:
+def binary(nonzero: bool = False, positive: bool = False, dtype: str = "f32", count: int = 2, condition: bool | str = False) -> Maker:
     """Two (or three) tensors that broadcast together, and a tensor with a number."""
     pairs = [((), ()), ((5,), (5,)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((0, 3), (3,)), ((2, 3, 40), (3, 1)), ((33,), ())]
     low, high = (0.1, 3.0) if positive else (-5.0, 5.0)
@@ -64,9 +64,10 @@ def binary(nonzero: bool = False, positive: bool = False, dtype: str = "f32", co
         out = []
         for a, b in pairs:
             x, y = _draw(rng, a, low, high, dtype), away(_draw(rng, b, low, high, dtype))
-            if condition:
-                mask = _draw(rng, b, 0, 1, "b1")
-                out.append(Sample(mask, x, y))
+            if condition == "second":                    # self, mask, one number
+                out.append(Sample(x, _draw(rng, b, 0, 1, "b1"), 2.5))
+            elif condition:
+                out.append(Sample(_draw(rng, b, 0, 1, "b1"), x, y))
             elif count == 3:
                 out.append(Sample(_draw(rng, a, low, high, dtype), x, y))
             else:
@@ -75,20 +76,19 @@ def binary(nonzero: bool = False, positive: bool = False, dtype: str = "f32", co
     return make
 
 
-def reduction(dim_required: bool = False, keepdim: bool = True) -> Maker:
-    """One tensor, reduced over nothing named, each dimension, and several."""
+def reduction(dim_required: bool = False, keepdim: bool = True, name: str | None = None, high: float = 3.0) -> Maker:
+    """One tensor, reduced over nothing named and over each dimension; `name`: the dimension goes by keyword."""
     def make(seed=0):
         import numpy as np
         rng = np.random.default_rng(seed)
         out = []
         for shape in [(5,), (33,), (3, 4), (2, 3, 40), (70, 3), (4, 300), (2, 5000)]:
-            x = _draw(rng, shape, -3, 3)
+            x = _draw(rng, shape, -high, high)
             if not dim_required:
                 out.append(Sample(x))
             for d in range(-1, len(shape)):
-                out.append(Sample(x, d))
-                if keepdim:
-                    out.append(Sample(x, d, keepdim=True))
+                for more in ({}, {"keepdim": True}) if keepdim else ({},):
+                    out.append(Sample(x, **{name: d}, **more) if name else Sample(x, d, **more))
         return out
     return make
 
@@ -127,6 +127,7 @@ def indexing(kind: str) -> Maker:
         i = lambda high, *shape, low=0: rng.integers(low, high, shape)
         cases = {
             "gather": lambda: [Sample(t(4, 5), 0, i(4, 3, 5)), Sample(t(4, 5), 1, i(5, 4, 7)), Sample(t(40, 3), 0, i(40, 70, 3))],
+            "take_along": lambda: [Sample(t(4, 5), i(4, 3, 5, low=-4), 0), Sample(t(4, 1), i(1, 4, 7), 1), Sample(t(4, 5), i(20, 6))],
             "scatter": lambda: [Sample(t(4, 5), 0, i(4, 3, 5), t(3, 5)), Sample(t(4, 50), 1, i(50, 4, 70), t(4, 70))],
             "index_select": lambda: [Sample(t(4, 5), 0, i(4, 7)), Sample(t(4, 5), 1, i(5, 3)), Sample(t(9), 0, i(9, 40))],
             "index_add": lambda: [Sample(t(4, 5), 0, i(4, 7), t(7, 5)), Sample(t(4, 5), 1, i(5, 3), t(4, 3))],

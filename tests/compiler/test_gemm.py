@@ -90,7 +90,8 @@ def same_bits(x, y):
     return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
 
 
-SHAPES = [(1, 2, 2, 0), (1, 4, 4, 4), (2, 7, 17, 5), (3, 6, 16, 32), (1, 13, 31, 64), (2, 5, 9, 100), (1, 60, 40, 33), (1, 11, 200, 7), (1, 130, 150, 140)]
+SHAPES = [(1, 2, 2, 0), (1, 4, 4, 4), (2, 7, 17, 5), (3, 6, 16, 32), (1, 13, 31, 64), (2, 5, 9, 100),
+          (1, 60, 40, 33), (1, 11, 200, 7), (1, 130, 150, 140)]
 
 
 @pytest.mark.parametrize('dtype', ['f32', 'f64', 'i64', 'i8'])
@@ -165,6 +166,14 @@ def test_an_expanded_operand():
     c = np.empty((3, 200, 140), np.float32)
     multiply('f32', left, many, c)
     assert same_bits(c, chain(left, many))
+
+
+@pytest.mark.parametrize('m, n, k, batch', [(0, 5, 3, 1), (5, 0, 3, 1), (5, 4, 3, 0), (1, 0, 3, 1), (0, 1, 3, 1), (1, 1, 0, 2)])
+def test_empty(m, n, k, batch):
+    a, b = matrices('f32', batch, m, n, k)
+    c = np.full((batch, m, n), 77, np.float32)
+    multiply('f32', a, b, c)
+    assert (c == 0).all()                       # an empty sum is 0; an empty C is left alone
 
 
 def bias_and(activation):

@@ -35,7 +35,8 @@ def ulps(got, want, dtype):
 
 REFERENCE = {
     'exp': np.exp, 'exp2': np.exp2, 'expm1': np.expm1, 'log': np.log, 'log2': np.log2, 'log10': np.log10, 'log1p': np.log1p, 'sin': np.sin,
-    'cos': np.cos, 'tan': np.tan, 'asin': np.arcsin, 'acos': np.arccos, 'atan': np.arctan, 'sinh': np.sinh, 'cosh': np.cosh, 'tanh': np.tanh,
+    'cos': np.cos, 'tan': np.tan, 'asin': np.arcsin, 'acos': np.arccos, 'atan': np.arctan, 'sinh': np.sinh, 'cosh': np.cosh,
+    'tanh': np.tanh,
     'asinh': np.arcsinh, 'acosh': np.arccosh, 'atanh': np.arctanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x),
     'sigmoid': lambda x: 1 / (1 + np.exp(-x)), 'erf': np.vectorize(math.erf, [float]), 'erfc': np.vectorize(math.erfc, [float]),
     'lgamma': np.vectorize(math.lgamma, [float]), 'floor': np.floor, 'ceil': np.ceil, 'trunc': np.trunc, 'round': np.rint,
@@ -190,9 +191,10 @@ def test_special_values(name, elem):
 
 
 def test_special_values_of_pow():
-    table = [(nan, 0, 1), (1, nan, 1), (nan, 1, None), (2, nan, None), (0, -1, inf), (-0.0, -1, -inf), (-0.0, 3, -0.0), (-0.0, 2, 0), (0, 0, 1),
-             (-1, inf, 1), (-1, -inf, 1), (0.5, inf, 0), (2, inf, inf), (2, -inf, 0), (inf, -1, 0), (-inf, 3, -inf), (-inf, 2, inf), (-inf, -3, -0.0),
-             (-inf, 0.5, inf), (-2, 0.5, None), (-2, 3, -8), (-2, 2, 4), (2, 10, 1024), (3, 4, 81), (1e-30, 20, 0), (1e30, 20, inf)]
+    table = [(nan, 0, 1), (1, nan, 1), (nan, 1, None), (2, nan, None), (0, -1, inf), (-0.0, -1, -inf), (-0.0, 3, -0.0),
+             (-0.0, 2, 0), (0, 0, 1), (-1, inf, 1), (-1, -inf, 1), (0.5, inf, 0), (2, inf, inf), (2, -inf, 0), (inf, -1, 0),
+             (-inf, 3, -inf), (-inf, 2, inf), (-inf, -3, -0.0), (-inf, 0.5, inf), (-2, 0.5, None), (-2, 3, -8), (-2, 2, 4),
+             (2, 10, 1024), (3, 4, 81), (1e-30, 20, 0), (1e30, 20, inf)]
     for elem, dtype in DTYPE.items():
         a, b = (np.array([row[i] for row in table], dtype) for i in range(2))
         for row, got in zip(table, function('pow', elem)(a, b).tolist()):
@@ -204,8 +206,9 @@ def test_special_values_of_pow():
 
 def test_special_values_of_atan2_and_fmod():
     for elem, dtype in DTYPE.items():
-        for y, x in ((0.0, 1.0), (-0.0, 1.0), (0.0, -1.0), (-0.0, -1.0), (1.0, 0.0), (-1.0, -0.0), (0.0, 0.0), (0.0, -0.0), (-0.0, -0.0), (inf, inf),
-                     (inf, -inf), (-inf, -inf), (1.0, inf), (1.0, -inf), (-inf, 1.0), (1e-15, 1e15), (1e30, 1e30), (-1e-30, -1e30)):
+        for y, x in ((0.0, 1.0), (-0.0, 1.0), (0.0, -1.0), (-0.0, -1.0), (1.0, 0.0), (-1.0, -0.0), (0.0, 0.0), (0.0, -0.0),
+                     (-0.0, -0.0), (inf, inf), (inf, -inf), (-inf, -inf), (1.0, inf), (1.0, -inf), (-inf, 1.0), (1e-15, 1e15),
+                     (1e30, 1e30), (-1e-30, -1e30)):
             got, = function('atan2', elem)(np.array([y], dtype), np.array([x], dtype)).tolist()
             want = math.atan2(y, x)
             assert math.isclose(got, want, rel_tol=1e-6, abs_tol=0) and math.copysign(1, got) == math.copysign(1, want), (y, x, got)

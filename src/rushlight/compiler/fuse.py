@@ -286,7 +286,6 @@ END_REASON = {
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
     'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
 }
-STAYS = {'matmul': 'an operand of a matrix product must be in memory'}
 
 
 # --------------------------------------------------------------------------------------------------------------- fusion
@@ -296,7 +295,8 @@ class Fusion:
     def __init__(self, roots, inputs, allocate, program):
         self.roots_wanted, self.program, self.allocate = roots, program, allocate
         self.inputs = inputs                        # node -> Memory, in memory when the recipe starts
-        self.must, self.reasons = {}, {}            # node -> why it is stored
+        self.must, self.stored = {}, {}             # node -> why it is in memory; those of `must` are complete before any use
+        self.after = {}                             # root -> values it needs in memory
         self.redirect = None                        # called with a result that cannot be written where it belongs by its own kernel
         self.memories = {}
 
@@ -338,10 +338,17 @@ class Fusion:
     def run(self, schedule, lower):
         """Kernels, and what lower(node, wave) makes of nodes that are not nests, in order. Both callbacks may raise MustStore or Indirect."""
         for _ in range(10000):
+            self.building = ()
             try: return self.attempt(schedule, lower)
             except MustStore as e:
-                if e.node in self.must: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
-                self.must[e.node] = e.why
+                settled = True
+                for root in self.building:
+                    if root is e.node: continue
+                    waits = self.after.setdefault(root, set())
+                    settled = settled and e.node in waits
+                    waits.add(e.node)
+                if settled and e.node in self.stored: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+                self.stored.setdefault(e.node, e.why)
             except Indirect as e:
                 # The value keeps its place in the graph; a copy of it becomes the result.
                 self.redirect(e.node, e.why)
@@ -358,28 +365,99 @@ class Fusion:
         for n in order:
             if n.op in ENDS: self.roots.setdefault(n, END_REASON[n.op]); ends.add(n)
             if n in self.must: self.roots.setdefault(n, self.must[n]); ends.add(n)
+            if n in self.stored: self.roots.setdefault(n, self.stored[n])
+        # A root runs after everything that ends a kernel behind it, and after the values it could not evaluate in place. Those others
+        # may still evaluate in place: they keep their wave.
         self.wave = wave = {}
-        for n in order: wave[n] = max([wave[a] + (a in ends) for a in n.args], default=0)
+        for n in order:
+            wave[n] = max([wave[a] + (a in ends) for a in n.args] + [wave[a] + 1 for a in self.after.get(n, ()) if a in wave], default=0)
         users = {}
         for n in order:
             for a in n.args: users.setdefault(a, []).append(n)
         for n in order:          # recomputing a row reduction in a later kernel would read all its rows again
             if n.op in ('reduce', 'argreduce') and n not in self.roots and any(wave[u] > wave[n] for u in users.get(n, ())):
                 self.roots[n] = 'a row reduction that a later kernel needs'
+        self.forward(users)
+        self.absorb(users)
         groups, specials = {}, {}
         for n in sorted(self.roots, key=lambda n: n.id):
+            self.building = (n,)
+            if n in self.forwarded: continue
             if n.op in ENDS and n.op != 'partial': specials.setdefault(wave[n], []).append(n)
             else:
                 signature = self.signature(n)
                 groups.setdefault((wave[n], signature.key), (signature, []))[1].append(n)
         self.merge(groups)
         steps = []
+        def special(w, checks):
+            for n in specials.get(w, ()):
+                self.building = (n,)
+                if (n.op == 'checked') == checks: steps.extend(lower(self, n, w))
         for w in sorted({w for w, _ in groups} | set(specials)):
-            for n in specials.get(w, ()): steps += lower(self, n, w) if n.op == 'checked' else ()
+            special(w, True)
             for (gw, _), (signature, nodes) in groups.items():
                 if gw == w: steps.append(self.kernel(f'k{len(steps)}', signature, nodes, w, schedule))
-            for n in specials.get(w, ()): steps += lower(self, n, w) if n.op != 'checked' else ()
+            special(w, False)
         return steps
+
+    def forward(self, users):
+        """A result that is only another view of a matrix product is written by the product itself."""
+        self.forwarded = set()
+        for t in list(self.roots):
+            n, chain = t, []
+            while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
+                chain.append(n)
+                n = n.args[0]
+            if not chain or n.op != 'matmul' or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
+            memory = self.memory(t)
+            for m in chain:
+                strides = memory.strides
+                if m.op == 'permute':
+                    inner = [None] * m.ndim
+                    for i, d in enumerate(m.attrs['dims']): inner[d] = strides[i]
+                else: inner = reshape_strides(m.shape, strides, m.args[0].shape)
+                if inner is None: break
+                memory = Memory(memory.place, memory.dtype, m.args[0].shape, inner, memory.offset)
+            else:
+                if is_one(memory.strides[-1]) or is_one(memory.strides[-2]):
+                    self.memories[n] = memory
+                    self.forwarded.add(t)
+
+    def absorb(self, users):
+        """A result that is pointwise over one matrix product, and all that becomes of the product, is computed as the product is finished."""
+        self.tails = {}                                       # matmul -> (result, source, axes of the product, expression, product's expression)
+        for t in sorted(self.roots, key=lambda n: n.id):
+            if t.op in ENDS or t in self.forwarded or t in self.inputs: continue
+            source = self.contiguous_source(t)
+            products = [n for n in closure([source], stop=[n for n in self.roots if n is not source and n.op != 'matmul']) if n.op == 'matmul']
+            if len(products) != 1 or not self.only_leads_to(products[0], t, users): continue
+            n, memory = products[0], self.memory(t)
+            if n.dtype not in ('f32', 'f64') or t.dtype != n.dtype or not same_shape(n.shape, source.shape) or n in self.roots_wanted: continue
+            strides = memory.strides if source is t else contiguous_strides(source.shape)
+            if not is_one(strides[-1]) and not is_one(n.shape[-1]): continue
+            dense = solid(n.shape)
+            b = Builder(self, self.wave[n], [n.shape[d] for d in dense])
+            axes = {name: dense.index(d) if d in dense else None for name, d in (('batch', n.ndim - 3), ('row', n.ndim - 2), ('column', n.ndim - 1))}
+            view = tuple(Affine({dense.index(d): 1}) if d in dense else ZERO for d in range(n.ndim))
+            product = b.expr('product', (), n.dtype, frozenset(range(len(dense))))
+            b.memo[n.id, tuple(c.key for c in view)] = product
+            try: root = b.value(source, view)
+            except MustStore: continue
+            if any(e.op in ('reduce', 'argreduce', 'combine', 'index') or e.dtype in ('c64', 'c128') or e.op == 'load' and e.args for e in b.exprs.values()): continue
+            self.tails[n] = t, axes, root, product
+            self.memories[n] = Memory(memory.place, memory.dtype, n.shape, strides, memory.offset)
+            self.forwarded.add(t)
+
+    def only_leads_to(self, n, t, users):
+        """Does every use of n end in t?"""
+        seen, todo = set(), [n]
+        while todo:
+            m = todo.pop()
+            if m is t or m in seen: continue
+            seen.add(m)
+            if m is not n and (m in self.roots or m.op in ENDS) or not users.get(m): return False
+            todo.extend(users[m])
+        return True
 
     def merge(self, groups):
         """Column sums of a space that row kernels also run over: one kernel reads the operands once for both."""
@@ -440,8 +518,10 @@ class Fusion:
         k = Kernel(name, 'flat' if space.form == 'flat' else 'nest', sizes)
         k.nodes, k.builder, k.wave = list(nodes), b, w
         for n in nodes:
+            self.building = (n,)
             if n.op == 'partial': self.partial_effect(k, b, n)
             else: self.store_effect(k, b, n, space)
+        self.building = tuple(nodes)
         axes = list(range(len(sizes)))
         if space.form == 'columns':
             k.outer, k.rows, k.inner_axes = ([number[d] for d in ds] for ds in (space.keep, space.rows, space.inner))

@@ -119,7 +119,8 @@ FMOD_FAR = {'float': 2.0**22, 'double': 2.0**51}
 
 
 def fmod_far(f, r, d):
-    """Subtract multiples of d from r (both double, r >= 0) until r < d: each round takes off a multiple of d 2^k with a quotient below 2^52."""
+    """Subtract multiples of d from r (both double, r >= 0) until r < d: each round takes off a multiple of d 2^k
+    with a quotient below 2^52."""
     tiny = d < 2.0**-1000
     exponent = (bits(f, f.select(tiny, d * 2.0**60, d)) >> 52) - f.select(tiny, integer(f, d, 60), integer(f, d, 0))
     with f.loop_while(lambda: any_lane(f, r.get() >= d)):

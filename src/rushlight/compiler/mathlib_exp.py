@@ -132,7 +132,9 @@ def expm1(f, x, kind=None):
 def sigmoid(f, x):
     """1 / (1 + exp(-x)), from exp(-|x|), so that neither tail overflows."""
     e = exp(f, negate(f, absolute(f, x)))
-    return f.select(x < 0.0, e, 1.0) / (e + 1.0)
+    total = e + 1.0
+    y = f.select(x < 0.0, e, 1.0) / total
+    return f.fma(y, (total - 1.0) - e, y)                # what rounding 1 + e added or lost
 
 
 def tanh(f, x, kind=None):

@@ -11,10 +11,12 @@ from rushlight.compiler.mathlib_exp import (
     const,
     exp,
     exp_normal,
+    exp_reduce,
     log_of,
     log_tail,
     negate,
     polynomial,
+    scale,
 )
 from rushlight.compiler.mathlib_trig import cosine, sine
 
@@ -44,7 +46,8 @@ def erfc_far(f, a, kind):
     if kind == 'mid':                            # a float's square is an exact double
         return exp_normal(f, negate(f, square), kind) * p
     lost = f.fma(a, a, negate(f, square))
-    return exp(f, negate(f, square), kind, low=negate(f, lost)) * p
+    q, n = exp_reduce(f, negate(f, square), kind, negate(f, lost))
+    return scale(f, f.fma(p, q, p), n)           # p (1 + q) with one rounding less
 
 
 def erfc(f, x, kind=None):
@@ -83,7 +86,7 @@ HALF_LOG_2PI = 0.9189385332046728
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 SQRT_HALF, SQRT_TWO = 0.7071067811865476, 1.4142135623730951
-STEPS = 10                                       # the recurrence carries arguments up to this many down; Stirling's series is exact enough beyond
+STEPS = 10                                       # so many steps of the recurrence at most; beyond, Stirling's series is exact enough
 
 
 def sine_pi(f, a):

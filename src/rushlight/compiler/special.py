@@ -130,15 +130,34 @@ def lower_matmul(build, fusion, node, wave):
         return templates.Operand(m.place, m.offset * itemsize(m.dtype), tuple(([0] if len(shape) == 2 else []) + strides))
     batch = node.shape[0] if node.ndim == 3 else 1
     m, n, k = node.shape[-2], node.shape[-1], node.args[0].shape[-1]
-    sizes, launches = templates.lower_matmul(build.program, node.dtype, batch, m, n, k, three(a, node.args[0].shape), three(b, node.args[1].shape), result(out, node.shape))
+    epilogue, tail_reads = product_tail(build, fusion, node)
+    sizes, launches = templates.lower_matmul(build.program, node.dtype, batch, m, n, k, three(a, node.args[0].shape), three(b, node.args[1].shape),
+                                             result(out, node.shape), epilogue)
     rooms = [Buffer('temporary', 'u8', (size,), (1,), size) for size in sizes]
     steps = []
     for s in launches:
         step = Step(Template(s, rooms), s.units, s.grain, s.cost, s.scratch if not (isinstance(s.scratch, int) and s.scratch == 0) else None, symbol=s.symbol)
         step.title = f'{s.symbol} {node!r}'
-        step.read, step.write, step.passes = [a, b], [Store(None, out, {}, 0)], 2
+        step.read, step.write, step.passes = [a, b, *tail_reads], [Store(None, out, {}, 0)], 2
+        if epilogue is not None: step.title += f' then {fusion.tails[node][0]!r}'
         steps.append(step)
     return steps
+
+
+def product_tail(build, fusion, node):
+    """The epilogue of a product, when fusion found one: (Epilogue or None, what it reads)."""
+    from . import templates
+    from .emit.epilogue import EpilogueEmitter
+    from .emit.ir import Fn, Module
+    if node not in fusion.tails: return None, []
+    _, axes, root, product = fusion.tails[node]
+    emitter = EpilogueEmitter(build.program, axes, product, root)
+    scrap = Fn(Module(), 'scrap', [])                      # a first time, to learn which operands it needs
+    number = scrap.const(0)
+    pointer, integer = lambda i: scrap.poison('ptr', 1), lambda i: number
+    elem = 'float' if node.dtype == 'f32' else 'double'
+    emitter.emit(scrap, scrap.const(0.0, elem), number, number, number, pointer, integer, lambda i, kind='double': scrap.const(0, kind))
+    return templates.Epilogue(emitter.emit, emitter.pointers, emitter.ints, emitter.scalars), [e for e in closure([root]) if e.op == 'load']
 
 
 class Template:

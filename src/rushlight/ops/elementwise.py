@@ -367,7 +367,7 @@ def fmin(self, other):
 
 @op(["clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
      "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"],
-    rule="same", inplace=True, node="ClampBackward1", aliases=("clip",), samples=unary())
+    rule="same", inplace=True, node="ClampBackward1", aliases=("clip",), samples=unary(extra=(-1.5, 2.0)))
 def clamp(self, min=None, max=None):
     """Each element moved into [min, max]. `min` above `max` gives `max`."""
     if min is None and max is None:
@@ -411,7 +411,7 @@ def _(grad, self, min, max):
     return T.where(above, grad, 0)
 
 
-@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", samples=unary())
+@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", samples=unary(extra=(-1.5,)))
 def clamp_min(self, min):
     """`clamp(self, min=min)`."""
     return T.prim("maximum", self, min)
@@ -427,7 +427,7 @@ def _(grad, self, min):
     return T.where(self < min, grad, 0)
 
 
-@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", samples=unary())
+@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", samples=unary(extra=(1.5,)))
 def clamp_max(self, max):
     """`clamp(self, max=max)`."""
     return T.prim("minimum", self, max)
@@ -443,7 +443,7 @@ def _(grad, self, max):
     return T.where(T.prim("lt", max, self), grad, 0)
 
 
-@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule="float!", inplace=True, node="LerpBackward0", samples=binary())
+@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule="float!", inplace=True, node="LerpBackward0", samples=binary(count=3))
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""
     d = end - self
@@ -627,7 +627,7 @@ def where(condition, self, other):
 
 
 @op(["masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor", "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"],
-    rule=None, inplace=True, node="MaskedFillBackward0", samples=binary(condition=True))
+    rule=None, inplace=True, node="MaskedFillBackward0", samples=binary(condition="second"))
 def masked_fill(self, mask, value):
     """`value` where the mask holds, `self` elsewhere."""
     if mask.dtype != "b1":

@@ -241,7 +241,7 @@ def take(self, index):
     return T.load(flat, [T.where(i < 0, i + T.size(n, "i64"), i)])
 
 
-@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous", samples=indexing("gather"))
+@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous", samples=indexing("take_along"))
 def take_along_dim(self, indices, dim):
     """`gather` that broadcasts and counts negative indices from the end."""
     if indices.dtype != "i64":

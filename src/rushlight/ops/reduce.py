@@ -46,7 +46,7 @@ def mean(x, dim, keepdim, dtype):
 
 
 @op(["prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", "prod(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"],
-    rule="acc", node="ProdBackward0", layout="contiguous", samples=reduction())
+    rule="acc", node="ProdBackward0", layout="contiguous", samples=reduction(high=1.3))
 def prod(self, dim=None, keepdim=False, dtype=None):
     """The product over `dim`."""
     dims = wrap_dims(dim, self.ndim)
@@ -134,7 +134,7 @@ max = _max_min("max", "amax", "argmax", "maximum")
 min = _max_min("min", "amin", "argmin", "minimum")
 
 
-@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", samples=reduction())
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", samples=reduction(name="dim"))
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
     dims = wrap_dims(dim, x.ndim)
@@ -284,7 +284,7 @@ def _(grad, self, result, p):
 
 
 @op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="norm", on="linalg",
-    layout="contiguous", node="LinalgVectorNormBackward0", samples=reduction())
+    layout="contiguous", node="LinalgVectorNormBackward0", samples=reduction(name="dim"))
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The `ord`-norm of vectors: (sum of abs(x)**ord) ** (1/ord)."""
     dims = wrap_dims(dim, x.ndim)
@@ -295,7 +295,7 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
 
 
 @op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", rule="norm", layout="contiguous",
-    node="LinalgVectorNormBackward0", samples=reduction())
+    node="LinalgVectorNormBackward0", samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
@@ -314,7 +314,7 @@ def cumsum(x, dim, dtype):
 
 
 @op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise", node="CumprodBackward0",
-    samples=reduction(dim_required=True, keepdim=False))
+    samples=reduction(dim_required=True, keepdim=False, high=1.3))
 def cumprod(x, dim, dtype=None):
     """The running product along `dim`."""
     d = wrap_dim(dim, x.ndim)

@@ -1,4 +1,4 @@
-"""Views: the same elements under another shape. The runtime computes a new layout over the same storage (csrc/views.cpp, csrc/view_ops.cpp),
+"""Views: the same elements under another shape. The runtime computes a new layout over the same storage (csrc/views.cpp and view_ops.cpp),
 so these definitions have no bodies; `reshape`, `flatten`, `ravel` and `contiguous` copy when no layout can say what is wanted.
 
 Where a name has several schemas the runtime tells them apart by their order here.
@@ -44,8 +44,8 @@ permute = _view("permute(Tensor self, int[] dims) -> Tensor", "The dimensions in
 transpose = _view("transpose(Tensor self, int dim0, int dim1) -> Tensor", "Two dimensions exchanged.")
 t = _view("t(Tensor self) -> Tensor", "A matrix transposed; tensors of fewer dimensions as they are.")
 adjoint = _view("adjoint(Tensor self) -> Tensor", "The last two dimensions exchanged, and complex numbers conjugated.")
-movedim = _view("movedim(Tensor self, int[1] source, int[1] destination) -> Tensor", "Some dimensions moved to other places, the rest in their order.",
-    aliases=("moveaxis",))
+movedim = _view("movedim(Tensor self, int[1] source, int[1] destination) -> Tensor",
+    "Some dimensions moved to other places, the rest in their order.", aliases=("moveaxis",))
 
 
 def _renamed(name, schema, doc, native, on="torch Tensor"):
@@ -64,7 +64,8 @@ select = _view("select(Tensor self, int dim, SymInt index) -> Tensor", "One posi
 narrow = _view("narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", "`length` positions along a dimension, from `start`.")
 slice = _view("slice(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
     "Every step-th position along a dimension, by Python's rules for slices.", on="-")
-diagonal = _view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", "The diagonal of two dimensions, as the last dimension.")
+diagonal = _view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    "The diagonal of two dimensions, as the last dimension.")
 unfold = _view("unfold(Tensor self, int dimension, SymInt size, SymInt step) -> Tensor",
     "All windows of a size along a dimension, `step` apart; the window is the last dimension.", on="Tensor")
 as_strided = _view("as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
@@ -72,20 +73,28 @@ as_strided = _view("as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymI
 
 # ------------------------------------------------------------------------------------------------------------------ several views
 # torch.split calls the same parameter `split_size_or_sections` and the tensor `tensor`.
-split = _view(["split(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", "split(Tensor self, SymInt[] split_size, int dim=0) -> Tensor[]",
-    "split(Tensor tensor, SymInt split_size_or_sections, int dim=0) -> Tensor[]", "split(Tensor tensor, SymInt[] split_size_or_sections, int dim=0) -> Tensor[]"],
+split = _view(["split(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+    "split(Tensor self, SymInt[] split_size, int dim=0) -> Tensor[]",
+    "split(Tensor tensor, SymInt split_size_or_sections, int dim=0) -> Tensor[]",
+    "split(Tensor tensor, SymInt[] split_size_or_sections, int dim=0) -> Tensor[]"],
     "Pieces of one size (the last may be smaller), or of the sizes given.")
 split_with_sizes = _view("split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", "Pieces of the sizes given.")
 chunk = _view("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", "At most `chunks` pieces of one size (the last may be smaller).")
 unbind = _view("unbind(Tensor self, int dim=0) -> Tensor[]", "Each position along a dimension.")
-tensor_split = _view(["tensor_split(Tensor self, SymInt sections, int dim=0) -> Tensor[]", "tensor_split(Tensor self, SymInt[] indices, int dim=0) -> Tensor[]",
-    "tensor_split(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]"], "Exactly `sections` pieces, as equal as can be, or cuts at the indices given.")
-hsplit = _view(["hsplit(Tensor self, SymInt sections) -> Tensor[]", "hsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along columns.")
-vsplit = _view(["vsplit(Tensor self, SymInt sections) -> Tensor[]", "vsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along rows.")
-dsplit = _view(["dsplit(Tensor self, SymInt sections) -> Tensor[]", "dsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along the third dimension.")
+tensor_split = _view(["tensor_split(Tensor self, SymInt sections, int dim=0) -> Tensor[]",
+    "tensor_split(Tensor self, SymInt[] indices, int dim=0) -> Tensor[]",
+    "tensor_split(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]"],
+    "Exactly `sections` pieces, as equal as can be, or cuts at the indices given.")
+hsplit = _view(["hsplit(Tensor self, SymInt sections) -> Tensor[]",
+    "hsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along columns.")
+vsplit = _view(["vsplit(Tensor self, SymInt sections) -> Tensor[]",
+    "vsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along rows.")
+dsplit = _view(["dsplit(Tensor self, SymInt sections) -> Tensor[]",
+    "dsplit(Tensor self, SymInt[] indices) -> Tensor[]"], "Equal pieces along the third dimension.")
 
 # --------------------------------------------------------------------------------------------------------------- complex numbers
-conj = _view("conj(Tensor self) -> Tensor", "The conjugate: a view with a mark, resolved where the values are used. A real tensor as it is.")
+conj = _view("conj(Tensor self) -> Tensor",
+    "The conjugate: a view with a mark, resolved where the values are used. A real tensor as it is.")
 _conj = _view("_conj(Tensor self) -> Tensor", "conj.", on="-")
 _neg_view = _view("_neg_view(Tensor self) -> Tensor", "The negative: a view with a mark.", on="torch Tensor")
 resolve_conj = _view("resolve_conj(Tensor self) -> Tensor", "The tensor, copied if it is marked as conjugated.")
@@ -102,10 +111,13 @@ contiguous = _view("contiguous(Tensor self, *, MemoryFormat? memory_format=None)
     "The tensor, copied if its elements do not lie densely in the order of the format.", on="Tensor")
 
 # ------------------------------------------------------------------------------------------- in place: the object itself changes its shape
-squeeze_ = _view(["squeeze_(Tensor self) -> Tensor", "squeeze_(Tensor self, int dim) -> Tensor", "squeeze_(Tensor self, int[] dim) -> Tensor"], "squeeze in place.", on="Tensor")
+squeeze_ = _view(["squeeze_(Tensor self) -> Tensor",
+    "squeeze_(Tensor self, int dim) -> Tensor",
+    "squeeze_(Tensor self, int[] dim) -> Tensor"], "squeeze in place.", on="Tensor")
 unsqueeze_ = _view("unsqueeze_(Tensor self, int dim) -> Tensor", "unsqueeze in place.", on="Tensor")
 transpose_ = _view("transpose_(Tensor self, int dim0, int dim1) -> Tensor", "transpose in place.", on="Tensor")
 swapaxes_ = _renamed("swapaxes_", "swapaxes_(Tensor self, int axis0, int axis1) -> Tensor", "swapaxes in place.", "transpose_", on="Tensor")
 swapdims_ = _renamed("swapdims_", "swapdims_(Tensor self, int dim0, int dim1) -> Tensor", "swapdims in place.", "transpose_", on="Tensor")
 t_ = _view("t_(Tensor self) -> Tensor", "t in place.", on="Tensor")
-as_strided_ = _view("as_strided_(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor", "as_strided in place.", on="torch Tensor")
+as_strided_ = _view("as_strided_(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+    "as_strided in place.", on="torch Tensor")

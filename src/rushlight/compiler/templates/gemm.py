@@ -4,10 +4,11 @@
 from one block of k to the next. Neither blocking, packing, threads nor strides can change it. (Products with a single row or
 column follow another rule, in gemv.py: lanes over k.)
 
-**The machine code.** A micro-kernel keeps a tile of 6 rows by 2 vectors of C in registers and walks down k: per step two vectors
-of B and six broadcast elements of A. A's rows and k have free strides, so it reads A in place or packed alike; B needs adjacent columns. Packing
-(pack.py) is a step of its own, shared by all threads, into a temporary buffer; whether it is worth it is decided by the recipe's
-integer program from sizes and strides, so one recipe and one kernel serve all sizes.
+**The machine code.** A micro-kernel keeps a tile of 6 rows by 2 vectors of C in registers and walks down k: per step two
+vectors of B and six broadcast elements of A. A's rows and k have free strides, so it reads A in place or packed alike; B needs
+adjacent columns. Packing (pack.py) is a step of its own, shared by all threads, into a temporary buffer; or, where a panel of B
+is used by a single unit, that unit packs it by itself. Whether packing is worth it is decided by the recipe's integer program
+from sizes and strides, so one recipe and one kernel serve all sizes.
 
 **The epilogue** (bias, activation) runs over a tile that has just been finished and is still in the first-level cache.
 """
@@ -31,11 +32,13 @@ from rushlight.compiler.templates.pieces import (
 
 ROWS = 6                                        # of the tile; its columns are two vectors
 K_UNROLL = 4
+K_BLOCK = {8: 192, 4: 384, 2: 384, 1: 384}      # by element size: a panel of B (64 bytes wide) stays in the first-level cache
+IN_PLACE, PACK_SHARED, PACK_HERE = 0, 1, 2       # how B is read
 
 # the kernel's integers
-INTS = ('n', 'k', 'k_block', 'k_blocks', 'panels', 'panel_rows', 'tall_panels', 'a_panel', 'a_row', 'a_row_step', 'a_k_step', 'b_column',
-        'b_k_step', 'c_row', 'a_batch', 'b_batch', 'c_batch', 'packed_a', 'packed_b', 'unit_panels', 'unit_columns', 'row_units',
-        'column_units')
+INTS = ('n', 'k', 'k_block', 'k_blocks', 'panels', 'panel_rows', 'tall_panels', 'a_panel', 'a_row', 'a_row_step', 'a_k_step',
+        'b_column', 'b_k_step', 'b_line', 'b_depth', 'c_row', 'a_batch', 'b_batch', 'c_batch', 'packed_a', 'packed_b', 'unit_panels',
+        'unit_columns', 'row_units', 'column_units')
 POINTERS = ('a', 'b', 'c', 'a_packed', 'b_packed')
 
 
@@ -49,11 +52,15 @@ class Epilogue:
     scalars: list = field(default_factory=list)     # indices of run-time scalars
 
 
+# a_row, a_k, b_k, c_row: strides in elements; onward: continue from what C holds; columns: of the tile
+TILE_ARGUMENTS = [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'depth'), ('i64', 'a_row'), ('i64', 'a_k'), ('i64', 'b_k'),
+                  ('i64', 'c_row'), ('i64', 'onward'), ('i64', 'columns')]
+
+
 def tile_function(module, name, dtype, rows, vectors):
-    """rows x (vectors * lanes) of C from `depth` steps of k. One vector: only `columns` (1 to lanes) of its lanes are touched in memory."""
+    """rows x (vectors * lanes) of C from `depth` steps of k. One vector: only its first `columns` lanes are touched in memory."""
     elem, size, lanes = ELEMENT[dtype]
-    f = Internal(module, name, [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'depth'), ('i64', 'a_row'), ('i64', 'a_k'), ('i64', 'b_k'),
-                                ('i64', 'c_row'), ('i64', 'onward'), ('i64', 'columns')])
+    f = Internal(module, name, TILE_ARGUMENTS)
     a, b, c, depth, a_row, a_k, b_k, c_row, onward, columns = f.args
     a_row, a_k, b_k, c_row = (x * size for x in (a_row, a_k, b_k, c_row))
     partial = vectors == 1
@@ -145,12 +152,11 @@ def epilogue_function(module, name, dtype, epilogue):
     return f
 
 
-def block_function(module, name, dtype, epilogue):
-    """All tiles of one panel of A against the columns [first, last) of B, for one block of k."""
+def block_function(module, name, dtype):
+    """One tile of any shape up to 6 rows by two vectors of columns: picks the functions that make it up."""
     elem, _, lanes = ELEMENT[dtype]
     width = 2 * lanes
-    f = Internal(module, name, [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'depth'), ('i64', 'a_row'), ('i64', 'a_k'), ('i64', 'b_k'),
-                                ('i64', 'c_row'), ('i64', 'onward'), ('i64', 'columns'), ('i64', 'rows')])
+    f = Internal(module, name, [*TILE_ARGUMENTS, ('i64', 'rows')])
     *common, columns, rows = f.args
     a, b, c = common[:3]
     with switch(f, rows - 1, ROWS) as case:
@@ -178,7 +184,8 @@ def kernel_text(dtype, epilogue=None):
     n = {name: f.n(i) for i, name in enumerate(INTS)}
     p = {name: f.p(i) for i, name in enumerate(POINTERS)}
     a_base = f.select(n['packed_a'].ne(0), p['a_packed'], p['a'])
-    b_base = f.select(n['packed_b'].ne(0), p['b_packed'], p['b'])
+    b_base = f.select(n['packed_b'].eq(PACK_SHARED), p['b_packed'], p['b'])
+    room = f.array(elem, K_BLOCK[size] * width)  # one panel of B, where packing is not shared
     with f.loop(f.lo, f.hi) as unit:
         batch, row_unit, column_unit = (Var(f, x) for x in (unit, f.const(0), f.const(0)))
         per_batch = n['row_units'] * n['column_units']
@@ -200,17 +207,23 @@ def kernel_text(dtype, epilogue=None):
             depth = f.min(n['k'] - k0, n['k_block'])
             with f.loop(first_column, last_column, width) as j:
                 columns = f.min(last_column - j, f.const(width))
-                b_at = element(f, b_batch, j * n['b_column'] + k0 * n['b_k_step'], elem)
+                b_at = Var(f, element(f, b_batch, j * n['b_column'] + k0 * n['b_k_step'], elem))
+                with f.when(n['packed_b'].eq(PACK_HERE)):
+                    source = element(f, b_batch, j * n['b_line'] + k0 * n['b_depth'], elem)
+                    pack.panel_of(f, source, room, depth, columns, n['b_line'], n['b_depth'])
+                    b_at.set(room)
                 with f.loop(first_panel, last_panel) as panel:
                     row = panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
                     rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
                     a_at = element(f, a_batch, panel * n['a_panel'] + row * n['a_row'] + k0 * n['a_k_step'], elem)
                     c_at = element(f, c_batch, row * n['c_row'] + j, elem)
-                    invoke(f, 'tiles', a_at, b_at, c_at, depth, n['a_row_step'], n['a_k_step'], n['b_k_step'], n['c_row'], block, columns, rows)
+                    invoke(f, 'tiles', a_at, b_at.get(), c_at, depth, n['a_row_step'], n['a_k_step'], n['b_k_step'], n['c_row'],
+                           block, columns, rows)
                     if epilogue:
                         with f.when((block + 1).eq(n['k_blocks'])):
                             invoke(f, 'finish', c_at, n['c_row'], rows, columns, row, j, batch, f.pointers, f.integers, f.scalars)
-    block_function(module, 'tiles', dtype, epilogue)
+    block_function(module, 'tiles', dtype)
+    pack.functions(module, elem, width, lanes)
     for r in range(1, ROWS + 1):
         tile_function(module, f'tile_{r}x2', dtype, r, 2)
         tile_function(module, f'tile_{r}x1', dtype, r, 1)
@@ -222,7 +235,7 @@ def kernel_text(dtype, epilogue=None):
 # ------------------------------------------------------------------------------------------------------------ lowering
 @dataclass
 class Operand:
-    """A matrix in memory: which pointer, how many bytes after it, and element strides (batch, row, column). Strides and offset are ints or SymInts."""
+    """A matrix in memory: which pointer, how many bytes after it, and element strides (batch, row, column), as ints or SymInts."""
     pointer: tuple                              # ('arg', k), ('dest', k), ('buffer', i), or a caller's own mark; ('temporary', i) is ours
     offset: object
     strides: tuple
@@ -244,9 +257,8 @@ class Step:
 
 # Where packing begins to pay (measured): B when it is beyond the first-level cache and has enough rows to be reused by, or when its
 # columns are not adjacent; A when it is beyond the second level, or earlier when k is not contiguous in it.
-PACK_B_ROWS, PACK_B_SIZE = 48, 128 * 160
+PACK_B_ROWS, PACK_B_SIZE = 24, 128 * 160
 PACK_A_COLUMNS, PACK_A_SIZE, PACK_A_SIZE_STRIDED = 64, 320 * 320, 150 * 150
-K_BLOCK = {4: 384, 8: 192, 2: 768, 1: 1536}     # by element size: a panel of B stays in the first-level cache
 UNIT_PANELS = 20                                # 120 rows of A times one block of k: half of a 512 KB second-level cache
 UNIT_COLUMNS = 64                               # at least; each unit walks down all of its rows of A once for every vector pair of columns
 UNITS = 16                                      # enough for any cut to be nearly even
@@ -255,10 +267,13 @@ UNITS = 16                                      # enough for any cut to be nearl
 def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
     """The product as recipe steps: (bytes of each temporary, steps). C's columns must be adjacent or, if its rows are, the
     transposed product is computed: the same chains. Sizes and strides are ints or SymInts; nothing is guarded but C's layout."""
+    if any(isinstance(x, int) and x == 0 for x in (batch, m, n)):
+        return [], []
     if symbolic_eq(m, 1):
         return gemv.lower(program, dtype, batch, n, k, (a, a.strides[2]), (b, b.strides[1], b.strides[2]), (c, c.strides[2]), epilogue)
     if symbolic_eq(n, 1):
-        return gemv.lower(program, dtype, batch, m, k, (b, b.strides[1]), (a, a.strides[2], a.strides[1]), (c, c.strides[1]), epilogue, True)
+        return gemv.lower(program, dtype, batch, m, k, (b, b.strides[1]), (a, a.strides[2], a.strides[1]), (c, c.strides[1]), epilogue,
+                          flipped=True)
     if not symbolic_eq(c.strides[2], 1):
         if not symbolic_eq(c.strides[1], 1):
             raise ValueError('gemm.lower: one of the strides of C must be 1; write to a buffer and copy')
@@ -273,12 +288,21 @@ def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
     k_blocks = pr.max(pr.ceildiv(k, K_BLOCK[size]), 1)
     k_block = pr.ceildiv(pr.ceildiv(k, k_blocks), 8) * 8
 
+    # Units: blocks of at most 20 panels of rows, cut further along columns until there are about 16 to share out
+    row_units = pr.ceildiv(panels, UNIT_PANELS)
+    unit_panels = pr.ceildiv(panels, row_units)
+    column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
+    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(n, column_units), width) * width, UNIT_COLUMNS)
+    column_units = pr.max(pr.ceildiv(n, unit_columns), 1)
+    per_batch = row_units * column_units
+
     pack_b = pr.logical_or(pr.ne(b.strides[2], 1), pr.logical_and(pr.lt(PACK_B_ROWS, m), pr.lt(PACK_B_SIZE, n * k)))
+    share_b = pr.logical_and(pack_b, pr.lt(1, row_units))      # with one block of rows no two units would use the same panel
     a_size = pr.select(pr.eq(a.strides[2], 1), PACK_A_SIZE, PACK_A_SIZE_STRIDED)
     pack_a = pr.logical_and(pr.lt(PACK_A_COLUMNS, n), pr.lt(a_size, m * k))
     # an operand shared by all batches is packed once
     a_batches = pr.select(pack_a, pr.select(pr.eq(a.strides[0], 0), pr.min(batch, 1), batch), 0)
-    b_batches = pr.select(pack_b, pr.select(pr.eq(b.strides[0], 0), pr.min(batch, 1), batch), 0)
+    b_batches = pr.select(share_b, pr.select(pr.eq(b.strides[0], 0), pr.min(batch, 1), batch), 0)
     temporaries = [a_batches * panels * (ROWS * size) * k, b_batches * column_panels * (width * size) * k]
     packed_a, packed_b = ('temporary', 0, 0), ('temporary', 1, 0)
     steps = []
@@ -291,24 +315,18 @@ def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
                           [k, count, first, tall, line_step, k_step, operand.strides[0], lines], [],
                           batches * count, pr.max(pr.floordiv(16384, pr.max(k * pitch, 1)), 1), batches * count * k * (pitch * size * 2)))
 
-    # Units: blocks of at most 20 panels of rows, cut further along columns until there are about 16 to share out
-    row_units = pr.ceildiv(panels, UNIT_PANELS)
-    unit_panels = pr.ceildiv(panels, row_units)
-    column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
-    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(n, column_units), width) * width, UNIT_COLUMNS)
-    column_units = pr.max(pr.ceildiv(n, unit_columns), 1)
-    per_batch = row_units * column_units
-
     zero_a, zero_b = pr.eq(a.strides[0], 0), pr.eq(b.strides[0], 0)
     ints = {
         'n': n, 'k': k, 'k_block': k_block, 'k_blocks': k_blocks, 'panels': panels, 'panel_rows': panel_rows, 'tall_panels': tall_panels,
         'a_panel': pr.select(pack_a, k * ROWS, 0), 'a_row': pr.select(pack_a, 0, a.strides[1]),
         'a_row_step': pr.select(pack_a, 1, a.strides[1]), 'a_k_step': pr.select(pack_a, ROWS, a.strides[2]),
-        'b_column': pr.select(pack_b, k, 1), 'b_k_step': pr.select(pack_b, width, b.strides[1]), 'c_row': c.strides[1],
+        'b_column': pr.select(share_b, k, 1), 'b_k_step': pr.select(pack_b, width, b.strides[1]), 'c_row': c.strides[1],
         'a_batch': pr.select(pack_a, pr.select(zero_a, 0, panels * ROWS * k), a.strides[0]),
-        'b_batch': pr.select(pack_b, pr.select(zero_b, 0, column_panels * width * k), b.strides[0]),
-        'c_batch': c.strides[0], 'packed_a': pack_a, 'packed_b': pack_b, 'unit_panels': unit_panels, 'unit_columns': unit_columns,
-        'row_units': row_units, 'column_units': column_units,
+        'b_line': b.strides[2], 'b_depth': b.strides[1],
+        'b_batch': pr.select(share_b, pr.select(zero_b, 0, column_panels * width * k), b.strides[0]),
+        'c_batch': c.strides[0], 'packed_a': pack_a,
+        'packed_b': pr.select(share_b, PACK_SHARED, pr.select(pack_b, PACK_HERE, IN_PLACE)),
+        'unit_panels': unit_panels, 'unit_columns': unit_columns, 'row_units': row_units, 'column_units': column_units,
     }
     extra = epilogue or Epilogue(None)
     # work in bytes touched: this many operations take the time of one byte

@@ -1,10 +1,10 @@
 """Products with one row or one column, and dot products: y[j] = sum over k of x[k] B[k, j], batched, any strides.
 
-**The bits.** A single output has no neighbours to fill a vector with, so k itself is spread: k is cut in blocks of 16384; inside a block
-element i goes to lane i mod 32; each lane is a chain of fused multiply-adds in ascending i from 0; lanes are folded by halving (lane l
-takes lane l + 16, then + 8, ...); block sums are added in ascending order. This depends on the sizes alone. Three ways of reading B keep it:
-along k where B's columns are contiguous (lanes are vector lanes), across columns where its rows are (lanes are 32 rows of accumulators
-on the stack), and through a gathered copy for any other strides.
+**The bits.** A single output has no neighbours to fill a vector with, so k itself is spread: k is cut in blocks of 16384; inside a
+block element i goes to lane i mod 32; each lane is a chain of fused multiply-adds in ascending i from 0; lanes are folded by
+halving (lane l takes lane l + 16, then + 8, ...); block sums are added in ascending order. This depends on the sizes alone. Three
+ways of reading B keep it: along k where B's columns are contiguous (lanes are vector lanes), across columns where its rows are
+(lanes are 32 rows of accumulators on the stack), and through a gathered copy for any other strides.
 
 A unit is one group of outputs times one block of k, so a long dot product is shared between threads too; with more than one
 block the block sums go to a temporary and a second kernel adds them.
@@ -79,8 +79,8 @@ def across_function(module, name, dtype, vectors, width):
     """vectors * width adjacent outputs: 32 rows of accumulators in `room`, each row of B added to row i mod 32. A single vector may
     be partial: only its first `left` columns exist."""
     elem, _, _ = ELEMENT[dtype]
-    f = Internal(module, name, [('ptr', 'x'), ('ptr', 'b'), ('ptr', 'y'), ('i64', 'depth'), ('i64', 'x_step'), ('i64', 'b_k'), ('i64', 'y_step'),
-                                ('ptr', 'room'), ('i64', 'left')])
+    f = Internal(module, name, [('ptr', 'x'), ('ptr', 'b'), ('ptr', 'y'), ('i64', 'depth'), ('i64', 'x_step'), ('i64', 'b_k'),
+                                ('i64', 'y_step'), ('ptr', 'room'), ('i64', 'left')])
     x, b, y, depth, x_step, b_k, y_step, room, left = f.args
     span = vectors * width
     zero = f.const(0, elem, width)

@@ -26,13 +26,22 @@ def kernel_text(dtype, pitch):
         count = f.min(n['lines'] - line, n['panel_lines'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0)))
         at = element(f, source, batch * n['source_batch'] + line * n['line_step'], elem)
         to = element(f, target, unit * n['depth'] * pitch, elem)
-        args = (at, to, n['depth'], count, n['line_step'], n['k_step'])
-        f.branch(n['line_step'].eq(1), lambda: invoke(f, 'copy_lines', *args),
-                 lambda: f.branch(n['k_step'].eq(1), lambda: invoke(f, 'transpose_lines', *args), lambda: invoke(f, 'gather_lines', *args)))
+        panel_of(f, at, to, n['depth'], count, n['line_step'], n['k_step'])
+    functions(module, elem, pitch, lanes)
+    return module.text()
+
+
+def panel_of(f, source, target, depth, count, line_step, k_step):
+    """Pack one panel, the quickest way its strides allow. The module needs `functions`."""
+    args = (source, target, depth, count, line_step, k_step)
+    f.branch(line_step.eq(1), lambda: invoke(f, 'copy_lines', *args),
+             lambda: f.branch(k_step.eq(1), lambda: invoke(f, 'transpose_lines', *args), lambda: invoke(f, 'gather_lines', *args)))
+
+
+def functions(module, elem, pitch, lanes):
     copy_lines(module, elem, pitch, lanes)
     transpose_lines(module, elem, pitch, min(lanes, 8))
     gather_lines(module, elem, pitch)
-    return module.text()
 
 
 ARGUMENTS = [('ptr', 'source'), ('ptr', 'target'), ('i64', 'depth'), ('i64', 'count'), ('i64', 'line_step'), ('i64', 'k_step')]

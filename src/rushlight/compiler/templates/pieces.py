@@ -6,7 +6,6 @@ from rushlight.compiler.emit.ir import Fn, Module, Val, llvm_elem
 # dtype -> (element in memory and registers, bytes, lanes of one vector register of 32 bytes)
 ELEMENT = {'f32': ('float', 4, 8), 'f64': ('double', 8, 4), 'i64': ('i64', 8, 4), 'i32': ('i32', 4, 8), 'i16': ('i16', 2, 16),
            'i8': ('i8', 1, 32), 'u8': ('u8', 1, 32)}
-INTEGERS = ('i64', 'i32', 'i16', 'i8', 'u8')
 
 
 class Internal(Fn):
@@ -95,5 +94,5 @@ def transpose(f, rows):
     return rows
 
 
-__all__ = ['ELEMENT', 'INTEGERS', 'Internal', 'Kernel', 'Module', 'Val', 'element', 'invoke', 'lane_mask', 'multiply_add', 'offset', 'prefetch', 'switch',
-           'transpose']
+__all__ = ['ELEMENT', 'Internal', 'Kernel', 'Module', 'Val', 'element', 'invoke', 'lane_mask', 'multiply_add', 'offset', 'prefetch',
+           'switch', 'transpose']

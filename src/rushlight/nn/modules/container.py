@@ -362,12 +362,11 @@ class ParameterDict(Module):
         return getattr(self, self._attribute(key))
 
     def __setitem__(self, key: str, value) -> None:
-        # A name that Module itself uses ("type", "to" …) may still be a key: it goes past attribute checks.
         attribute = self._attribute(key)
-        self._keys[key] = None
         if isinstance(value, Tensor) and not isinstance(value, Parameter):
             value = Parameter(value)
-        setattr(self, attribute, value)
+        setattr(self, attribute, value)             # first: a name that Module itself uses is refused, and is then no key
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
