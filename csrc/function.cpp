@@ -188,6 +188,7 @@ static Node* make_node(FunctionCtx* ctx, PyObject* inputs, int nout, int nsaved)
     if (e.node) node_hold(e.node);
     n->edges()[k++] = e;
   }
+  node_connected(n);
   return n;
 }
 

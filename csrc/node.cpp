@@ -4,7 +4,7 @@
 
 namespace rl {
 
-static uint64_t g_sequence = 0;      // one counter for all threads (under the GIL): an edge always points to a smaller number
+static uint64_t g_sequence = 0;      // one counter for all threads (under the GIL)
 
 void node_incref(Node* n) { node_hold(n); }
 void node_decref(Node* n) { node_drop(n); }
@@ -17,7 +17,6 @@ Node* node_new(NodeKind kind, int nedges, int nout, int nhidden, int nsaved, int
   if (RL_UNLIKELY(!n)) return nullptr;
   memset((void*)n, 0, sizeof(Node) + tail);
   n->rc = 1;
-  n->sequence = ++g_sequence;
   n->kind = kind;
   n->nedges = (uint16_t)nedges; n->nslots = (uint16_t)nslots; n->nout = (uint16_t)nout; n->nsaved = (uint16_t)nsaved;
   n->nscalar = (uint8_t)nscalar;
@@ -25,6 +24,8 @@ Node* node_new(NodeKind kind, int nedges, int nout, int nhidden, int nsaved, int
   if (RL_UNLIKELY(g_anomaly)) anomaly_remember(n);
   return n;
 }
+
+void node_connected(Node* n) { n->sequence = ++g_sequence; }
 
 NodeExtra* node_extra(Node* n) {
   if (!n->extra) n->extra = new NodeExtra;

@@ -13,10 +13,11 @@ namespace rl {
 // On x86-64 a second copy of a hot loop is compiled for machines with fused multiply-add; the loader picks it. Elsewhere fma is either an
 // instruction already or a correct library call.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define RL_FUSED __attribute__((target_clones("arch=x86-64-v3", "default"), optimize("O3")))
+#define RL_FUSED __attribute__((target_clones("arch=x86-64-v3", "default"), optimize("O3", "no-math-errno", "no-trapping-math")))
 #else
 #define RL_FUSED
 #endif
+#define RL_INLINE __attribute__((always_inline)) inline      // into the clones, whatever their target
 
 // -------------------------------------------------------------------------------------------------------------- engine
 struct MersenneTwister {
@@ -59,10 +60,10 @@ struct MersenneTwister {
   double unit64() { return double(word64() & ((uint64_t(1) << 53) - 1)) * 0x1p-53; }      // [0, 1)
 };
 
-inline float unit32(uint32_t word) { return float(word & 0xffffffu) * 0x1p-24f; }
+RL_INLINE float unit32(uint32_t word) { return float(word & 0xffffffu) * 0x1p-24f; }
 
 // ------------------------------------------------------------------------------------------------------- float32 Cephes
-inline float cephes_log(float x) {      // x > 0 and normal
+RL_INLINE float cephes_log(float x) {      // x > 0 and normal
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
   float e = float(int32_t(bits >> 23) - 0x7f) + 1.0f;
@@ -90,7 +91,7 @@ inline float cephes_log(float x) {      // x > 0 and normal
   return std::fma(e, 0.693359375f, m);
 }
 
-inline void cephes_sincos(float x, float* sine, float* cosine) {      // x >= 0
+RL_INLINE void cephes_sincos(float x, float* sine, float* cosine) {      // x >= 0
   int32_t j = (int32_t(x * 1.27323954473516f) + 1) & ~1;
   float y = float(j);
   bool sin_negative = j & 4, use_sin = !(j & 2), cos_negative = !((j - 2) & 4);
@@ -113,7 +114,7 @@ inline void cephes_sincos(float x, float* sine, float* cosine) {      // x >= 0
 
 // ------------------------------------------------------------------------------------- fills over dense memory, in order
 // Sixteen uniforms become sixteen normals, in place: element j pairs with j + 8.
-inline void box_muller16(float* u, float mean, float std) {
+RL_INLINE void box_muller16(float* u, float mean, float std) {
   for (int j = 0; j < 8; j++) {
     float radius = std::sqrt(-2.0f * cephes_log(1.0f - u[j])), theta = 6.28318530717958647692f * u[j + 8], s, c;
     cephes_sincos(theta, &s, &c);
@@ -121,7 +122,7 @@ inline void box_muller16(float* u, float mean, float std) {
     u[j + 8] = std::fma(radius * s, std, mean);
   }
 }
-inline void box_muller16(double* u, double mean, double std) {
+RL_INLINE void box_muller16(double* u, double mean, double std) {
   for (int j = 0; j < 8; j++) {
     double radius = std::sqrt(-2.0 * std::log(1.0 - u[j])), theta = 6.283185307179586476925286766559 * u[j + 8];
     u[j] = std::fma(radius * std::cos(theta), std, mean);

@@ -82,6 +82,7 @@ bool tape_record(Plan* plan, const Call& call, PyObject** outs, int nout, Storag
   if (call.nscalar) memcpy(n->scalars(), call.scalars, call.nscalar * sizeof(Scalar));
   bool good = true;
   for (int i = 0; good && i < plan->nargs; i++) good = connect(n, i, call.t[i]);
+  node_connected(n);
   if (RL_LIKELY(good)) good = save_all(n, plan, call, outs, hidden);
   for (int h = 0; h < plan->nhidden; h++) decref(hidden[h]);
   for (int i = 0; good && i < nout; i++) {
@@ -166,6 +167,7 @@ bool tape_record_view(Tensor* source, Tensor* out, ViewSpec&& spec) {
     n->step = new ViewStep{spec, source->layout, source->offset, out->layout, out->offset, {}, nullptr, 0};
     incref(source->layout); incref(out->layout);
     bool good = connect(n, 0, source);
+    node_connected(n);
     if (good) take_history(out, n, 0);
     node_drop(n);
     if (!good) return false;
@@ -374,6 +376,7 @@ bool rebase_history(Tensor* self, Node* n, uint32_t slot, int argument) {
     node_hold(n->edges()[i].node);
   }
   copy->python |= n->python;
+  node_connected(copy);
   if (good) { replace_history(base, copy, 0); wake_views(base); }
   node_drop(copy);
   if (!good) return false;

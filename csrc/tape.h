@@ -68,6 +68,7 @@ struct Node {
 
 // ------------------------------------------------------------------------------------------------------------ nodes (node.cpp)
 Node* node_new(NodeKind, int nedges, int nout, int nhidden = 0, int nsaved = 0, int nscalar = 0);    // new; edges and slots are zero
+void node_connected(Node*);                   // numbers it: call when all edges are there, since finding one may make nodes (stale views)
 void node_free(Node*);                        // rc reached 0; iterative
 void leaf_hold(Node*); void leaf_release(Node*);
 inline void node_hold(Node* n) { if (RL_UNLIKELY(n->kind == NodeKind::Accumulate) && n->rc == 1) leaf_hold(n); ++n->rc; }

@@ -418,19 +418,14 @@ Tensor* view_dtype(Tensor* t, DType dtype) {
     const char* tail = "(different element sizes)";
     if (s.n == 0) { raise(PyExc_RuntimeError, "self.dim() cannot be 0 to view %s as %s %s", a, b, tail); return nullptr; }
     int64_t& last = s.size[s.n - 1];
-    if (s.stride[s.n - 1] != 1 && !(last == 1 && to < from)) {
-      raise(PyExc_RuntimeError, "self.stride(-1) must be 1 to view %s as %s %s, but got %lld", a, b, tail, (long long)s.stride[s.n - 1]);
-      return nullptr;
-    }
+    int ratio = to > from ? to / from : from / to;
+    if (to > from && last % ratio) { raise(PyExc_RuntimeError, "self.size(-1) must be divisible by %d to view %s as %s %s, but got %lld", ratio, a, b, tail, (long long)last); return nullptr; }
+    if (to > from && t->offset % to) { raise(PyExc_RuntimeError, "self.storage_offset() must be divisible by %d to view %s as %s %s, but got %lld", ratio, a, b, tail, (long long)(t->offset / from)); return nullptr; }
+    if (s.stride[s.n - 1] != 1) { raise(PyExc_RuntimeError, "self.stride(-1) must be 1 to view %s as %s %s, but got %lld", a, b, tail, (long long)s.stride[s.n - 1]); return nullptr; }
     if (to < from) {
-      int ratio = from / to;
       last *= ratio;
       for (int i = 0; i + 1 < s.n; i++) s.stride[i] *= ratio;
-      s.stride[s.n - 1] = 1;
     } else {
-      int ratio = to / from;
-      if (last % ratio) { raise(PyExc_RuntimeError, "self.size(-1) must be divisible by %d to view %s as %s %s, but got %lld", ratio, a, b, tail, (long long)last); return nullptr; }
-      if (t->offset % to) { raise(PyExc_RuntimeError, "self.storage_offset() must be divisible by %d to view %s as %s %s, but got %lld", ratio, a, b, tail, (long long)(t->offset / from)); return nullptr; }
       for (int i = 0; i + 1 < s.n; i++) {
         if (s.stride[i] % ratio) { raise(PyExc_RuntimeError, "self.stride(%d) must be divisible by %d to view %s as %s %s, but got %lld", i, ratio, a, b, tail, (long long)s.stride[i]); return nullptr; }
         s.stride[i] /= ratio;

@@ -8,12 +8,14 @@ dtype, source hash, CPU tier, compiler version). Recipes have guards over the in
 a call that none fits adds another.
 """
 import marshal
+from _thread import RLock
 
 from . import registry
 
 MEMORY = {}               # generic key -> list of recipes (data)
 ADDRESSES = {}            # (sha, symbol) -> address
 counters = {'compiled': 0, 'found': 0}
+LOCK = RLock()            # one compilation at a time: Python may switch threads in the middle of one
 _C = None
 _stamp = None
 
@@ -187,12 +189,16 @@ def recipe_for(request):
     return recipe
 
 
+class MissingObject(Exception):
+    """A stored recipe names machine code that is no longer in the cache: the request is compiled again."""
+
+
 def address(sha, symbol):
     """Where a kernel's code is, loading its object when it is first asked for."""
     if (sha, symbol) not in ADDRESSES:
         from .compiler import cache
         image = cache.get('object', sha)
-        if image is None: raise KeyError(f'the object {sha} is not in the cache')
+        if image is None: raise MissingObject(f'the object {sha} is not in the cache')
         for name, where in _C.load_object(image).items(): ADDRESSES[sha, name] = where
     return ADDRESSES[sha, symbol]
 
@@ -200,12 +206,10 @@ def address(sha, symbol):
 def compile_call(op, form, grad_mask, params, dests, signature=None):
     """The runtime's `hooks.compile`: a Recipe, or the user's error."""
     request = request_of(op, form, grad_mask, params, dests, signature)
-    recipe = recipe_for(request)
-    try: return _C.Recipe(recipe, address)
-    except KeyError:
-        # A recipe whose object was evicted from the disk: compile again.
-        MEMORY.pop(generic_key(request)[1], None)
-        from .compiler.request import compile_request
-        recipe = compile_request(request)
-        MEMORY[generic_key(request)[1]] = [recipe]
-        return _C.Recipe(recipe, address)
+    with LOCK:
+        try: return _C.Recipe(recipe_for(request), address)
+        except MissingObject:
+            from .compiler.request import compile_request
+            recipe = compile_request(request)
+            MEMORY[generic_key(request)[1]] = [recipe]
+            return _C.Recipe(recipe, address)

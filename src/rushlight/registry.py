@@ -20,8 +20,17 @@ Decisions
   - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
 """
 
+from _thread import _local
+
 every = all              # the builtin: `all` is this module's list of definitions
-TRACING = []             # the traces under way, innermost last (compiler/trace.py)
+
+
+class Tracing(_local):
+    """The traces under way in this thread, innermost last (compiler/trace.py)."""
+    def __init__(self): self.stack = []
+
+
+tracing = Tracing()
 _definitions = {}
 IGNORED = {'generator', 'layout', 'device', 'pin_memory', 'requires_grad', 'memory_format', 'non_blocking', 'dtype', 'out', 'copy'}
 
@@ -165,7 +174,7 @@ class OpDef:
 
     # ------------------------------------------------------------------------------------------------------ calling
     def __call__(self, *args, **kwargs):
-        if TRACING:
+        if tracing.stack:
             from .compiler.trace import apply
             return apply(self, args, kwargs)
         return self.op.function(*args, **kwargs)

@@ -80,7 +80,7 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 def _rebuild_from_type_v2(func, new_type, args, state):
     new_type = new_type.cls if isinstance(new_type, _KnownClass) else new_type
     result = func(*args)
-    if type(result) is not new_type:
+    if new_type is not None and type(result) is not new_type:
         result = result.as_subclass(new_type)
     if isinstance(state, tuple):
         state = state[0] or {}
@@ -162,7 +162,8 @@ def reduce_tensor(tensor: Tensor, protocol):
                 tensor.requires_grad, _view_bits(tensor))
     if kind is Tensor and not state:
         return func, args
-    return _rebuild_from_type_v2, (func, kind, args, state)
+    # Tensor itself is left out: it calls itself torch.Tensor, which another library may answer to.
+    return _rebuild_from_type_v2, (func, None if kind is Tensor else kind, args, state)
 
 
 def _view_bits(tensor) -> tuple[str, ...]:
@@ -589,7 +590,8 @@ class _Records:
         if nbytes == 0:
             return rl.empty(0, dtype=rl.uint8).untyped_storage()
         if self.mapped is not None and info.compress_type == 0:
-            return rl.frombuffer(self.mapped, dtype=rl.uint8, count=nbytes, offset=self._data_offset(info)).untyped_storage()
+            start = self._data_offset(info)
+            return rl.frombuffer(memoryview(self.mapped)[start:start + nbytes], dtype=rl.uint8).untyped_storage()
         holder = rl.empty(nbytes, dtype=rl.uint8)
         target = memoryview(holder.numpy())
         try:

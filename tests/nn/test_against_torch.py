@@ -148,5 +148,5 @@ def test_error_texts(number):
         _Errors.calls[number](t, module)
 
     (ours, our_warnings), (theirs, their_warnings) = both(fail)
-    assert str(ours).replace("rushlight", "torch") == theirs
+    assert str(ours).replace("rushlight", "torch") == str(theirs)
     assert our_warnings == their_warnings

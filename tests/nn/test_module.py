@@ -117,8 +117,8 @@ def test_load_reports_everything_at_once():
         Block().load_state_dict(state)
     assert str(caught.value) == (
         "Error(s) in loading state_dict for Block:\n"
-        '\tUnexpected key(s) in state_dict: "stray", "inner.deep.x". \n'
         '\tMissing key(s) in state_dict: "inner.bias". \n'
+        '\tUnexpected key(s) in state_dict: "stray", "inner.deep.x". \n'
         '\tWhile copying the parameter named "kept", expected torch.Tensor or Tensor-like object from checkpoint but received '
         "<class 'int'>\n"
         "\tsize mismatch for inner.weight: copying a param with shape torch.Size([3, 2]) from checkpoint, "

@@ -100,8 +100,10 @@ def test_grad_assignment_is_checked():
     del x.grad
     assert x.grad is None
     for wrong, error, words in [
-            (3, TypeError, "assigned grad expected to be a Tensor or None"), (rl.tensor([1.0]), RuntimeError, "attempting to assign a gradient of size"),
-            (rl.tensor([1, 2]), RuntimeError, "attempting to assign a gradient with dtype"), (x, RuntimeError, "can't assign Variable as its own grad")]:
+            (3, TypeError, "assigned grad expected to be a Tensor or None"),
+            (rl.tensor([1.0]), RuntimeError, "attempting to assign a gradient of size"),
+            (rl.tensor([1, 2]), RuntimeError, "attempting to assign a gradient with dtype"),
+            (x, RuntimeError, "can't assign Variable as its own grad")]:
         with pytest.raises(error, match=words):
             x.grad = wrong
 

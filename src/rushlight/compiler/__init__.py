@@ -1,0 +1,23 @@
+"""The compiler, in the order things happen: trace, graph, differentiate, decompose, loops, fuse, schedule, memory, emit, jit, cache.
+
+Definitions say `from ..compiler import trace as T`; with a warm cache no body ever runs, so the name stands for the module
+without loading it until something is asked of it.
+"""
+
+
+class _Later:
+    """A module that is imported when its first attribute is read."""
+
+    def __init__(self, name): self.__dict__['_name'] = name
+
+    def __getattr__(self, attribute):
+        from importlib import import_module
+        module = import_module(self._name)
+        value = getattr(module, attribute)
+        if attribute[0] != '_': self.__dict__[attribute] = value
+        return value
+
+    def __repr__(self): return f'<module {self._name}, loaded when used>'
+
+
+trace = _Later(__name__ + '.trace')

@@ -35,14 +35,16 @@ class Tracing:
 
 @contextmanager
 def tracing(state):
-    registry.TRACING.append(state)
+    stack = registry.tracing.stack
+    stack.append(state)
     try: yield state
-    finally: registry.TRACING.pop()
+    finally: stack.pop()
 
 
 def current():
-    if not registry.TRACING: raise RuntimeError('no trace is under way: this function may only be called from an operator body')
-    return registry.TRACING[-1]
+    stack = registry.tracing.stack
+    if not stack: raise RuntimeError('no trace is under way: this function may only be called from an operator body')
+    return stack[-1]
 
 
 class Sym:

@@ -1,5 +1,12 @@
-"""Helpers around the tensors: data loading, hooks."""
-from . import data, hooks
+"""Helpers around the tensors: data loading, hooks. Each part is read when it is first used: hooks are needed by every program, the rest is not."""
+import importlib as _importlib
+
 from .names import typename
 
 __all__ = ["data", "hooks", "typename"]
+
+
+def __getattr__(name: str):
+    if name in ("data", "hooks", "canvas", "names"):
+        return _importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

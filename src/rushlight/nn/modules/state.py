@@ -209,7 +209,7 @@ class StatefulModule:
 
         load(self, state_dict)
         if strict:
-            for kind, keys in (("Missing", missing_keys), ("Unexpected", unexpected_keys)):
+            for kind, keys in (("Unexpected", unexpected_keys), ("Missing", missing_keys)):      # each goes to the front
                 if keys:
                     listed = ", ".join(f'"{key}"' for key in keys)
                     error_msgs.insert(0, f"{kind} key(s) in state_dict: {listed}. ")
