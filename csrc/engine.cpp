@@ -411,6 +411,7 @@ class Run {
   bool selective = false;
   std::vector<Node*> nodes;                     // every claimed node, held
   std::vector<Node*> heap;
+  std::vector<Node*> release_last;              // nodes whose saved values are freed when the run is over
   std::unique_ptr<std::unordered_map<Node*, Side>> side;
   std::unordered_map<Node*, std::vector<std::pair<uint32_t, int>>> captures;
 
@@ -540,7 +541,11 @@ bool Run::execute(Node* n) {
     if (!good) anomaly_report(n);
   }
   drop_all(grads(n), n->nslots);
-  if (good && !keep_graph) node_release_saved(n);
+  if (good && !keep_graph) {
+    // The writer of a region may run twice: inside CopySlices, and by itself where its saved output was differentiated.
+    if (RL_UNLIKELY(n->writer || n->kind == NodeKind::CopySlices)) release_last.push_back(n);
+    else node_release_saved(n);
+  }
   if (good && outputs) good = run_post_hooks(n, results, outputs);
   Py_XDECREF(outputs);
   if (RL_UNLIKELY(!good)) { drop_all(results, n->nedges); return false; }
@@ -566,6 +571,7 @@ bool Run::loop() {
     if (!execute(pop())) return false;
     if (RL_UNLIKELY(PyErr_CheckSignals() < 0)) return false;
   }
+  for (Node* n : release_last) node_release_saved(n);
   return true;
 }
 

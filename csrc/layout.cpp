@@ -16,8 +16,6 @@ static int64_t g_count, g_cap = 65536, g_evictions, g_misses, g_classes;
 static uint64_t g_next_id = 1;
 static std::unordered_map<std::string, uint32_t> g_class_ids;
 
-static inline uint64_t mix(uint64_t h, uint64_t w) { h = (h ^ w) * 0x9E3779B97F4A7C15ull; return h ^ (h >> 29); }
-
 // ------------------------------------------------------------------------------------------------ facts about strides
 static bool is_contiguous_in(int n, const int64_t* shape, const int64_t* strides, const int* order) {   // order: outermost dimension first; null: as they come
   int64_t expected = 1;
@@ -211,15 +209,17 @@ Layout* layout_intern(DType dtype, Device device, int ndim, const int64_t* shape
     for (int i = ndim; i--;) { dense[i] = (int64_t)step; step *= shape[i] > 1 ? (uint64_t)shape[i] : 1; }
     strides = dense;
   }
-  uint64_t h = (uint64_t)dtype | (uint64_t)device << 8 | (uint64_t)ndim << 16 | (uint64_t)bits << 24;
-  for (int i = 0; i < ndim; i++) h = mix(h, (uint64_t)shape[i] * 0x2545F4914F6CDD1Dull + (uint64_t)strides[i]);
-  h = mix(h, (uint64_t)ndim);
+  const uint32_t head = (uint32_t)dtype | (uint32_t)device << 8 | (uint32_t)ndim << 16 | (uint32_t)bits << 24;
+  uint64_t h = head * 0x9E3779B97F4A7C15ull;
+  for (int i = 0; i < ndim; i++) h = (((h << 23 | h >> 41) ^ (uint64_t)shape[i]) + ((uint64_t)strides[i] << 32 | (uint64_t)strides[i] >> 32)) * 0xD6E8FEB86659FD93ull;
+  h ^= h >> 32;
   Layout** slot = &g_table[h & (g_table.size() - 1)];
   for (Layout* l = *slot; l; l = l->next) {
-    if (l->hash != h || l->dtype != dtype || l->device != device || l->ndim != ndim || (l->flags & (L_CONJ | L_NEG)) != bits) continue;
-    bool same = true;
-    for (int i = 0; i < ndim; i++) same &= l->d[i] == shape[i] && l->d[ndim + i] == strides[i];
-    if (RL_LIKELY(same)) { ++l->rc; l->flags |= L_USED; return l; }
+    if (l->hash != h || ((uint32_t)l->dtype | (uint32_t)l->device << 8 | (uint32_t)l->ndim << 16 | (uint32_t)(l->flags & (L_CONJ | L_NEG)) << 24) != head) continue;
+    const int64_t *s = l->d, *d = l->d + ndim;
+    int i = 0;
+    while (i < ndim && s[i] == shape[i] && d[i] == strides[i]) ++i;
+    if (RL_LIKELY(i == ndim)) { ++l->rc; l->flags |= L_USED; return l; }
   }
   ++g_misses;
   Layout* l = layout_create(dtype, device, ndim, shape, strides, bits, h);

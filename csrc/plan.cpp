@@ -319,10 +319,8 @@ template <class T, int N> struct Small {
 
 bool plan_launch(Plan* p, Call& c, Storage** buffers) {
   g_stats.launches += p->nsteps;
-  size_t npointers = 0, nscalars = 0;
-  for (int i = 0; i < p->nsteps; i++) { npointers += (size_t)p->steps[i].npointers; nscalars = std::max(nscalars, (size_t)p->steps[i].nscalars); }
   Small<char*, 48> pointers; Small<Scalar, 16> room;
-  if (!pointers.reserve(npointers) || !room.reserve(nscalars)) return false;
+  if (!pointers.reserve((size_t)p->npointers) || !room.reserve((size_t)p->max_scalars)) return false;
   char** at = pointers.items;
   for (int i = 0; i < p->nsteps; i++) for (int k = 0; k < p->steps[i].npointers; k++) *at++ = resolve(p->steps[i].pointers[k], c, buffers);
   int64_t status;
@@ -399,7 +397,7 @@ int plan_outputs(Plan* p, Call& c, Storage** buffers, PyObject** outs, int max) 
   return -1;
 }
 
-static bool any_pending(const Call& c) {
+static inline bool any_pending(const Call& c) {
   uint8_t flags = 0;
   for (int i = 0; i < c.nt; i++) if (c.t[i]) flags |= c.t[i]->storage->flags;
   for (int i = 0; i < c.ndest; i++) flags |= c.dests[i]->storage->flags;
@@ -428,7 +426,10 @@ int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
     char* pointers[8];
     for (int i = 0; i < step.npointers; i++) pointers[i] = resolve(step.pointers[i], c, &s);
     ++g_stats.launches;
-    int64_t status = step.units > 0 ? step.kernel(pointers, step.ints, c.scalars, nullptr, 0, step.units) : 0;
+    int64_t status = 0;
+    if (RL_UNLIKELY(step.units <= 0)) {}
+    else if (RL_LIKELY(!step.scratch)) status = step.kernel(pointers, step.ints, c.scalars, nullptr, 0, step.units);
+    else status = pool_run(step.kernel, pointers, step.ints, c.scalars, step.scratch, step.units, step.grain, false);
     if (RL_UNLIKELY(status)) { decref(s); raise_status(p, status); return -1; }
     Layout* l = p->buffers[0].layout;
     incref(l);

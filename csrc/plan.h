@@ -56,7 +56,8 @@ struct Plan {
   int64_t rc; uint64_t hash, mask;         // mask: bit i, flattened tensor argument i wants a gradient
   Op* op; Recipe* recipe;                  // recipe: owned
   uint32_t nkey; uint8_t form, clock, big, draws, meta, simple;
-  int32_t nbuffers, nsteps, nouts, nhidden, nargs, max_pointers;
+  int32_t nbuffers, nsteps, nouts, nhidden, nargs;
+  int32_t npointers, max_scalars;          // over all steps; of one step that picks its scalars
   Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;
   int64_t work;                            // bytes touched, all steps
 

@@ -506,13 +506,14 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
     q.parallel = cost >= PARALLEL_WORK && q.units > q.grain && !s.native;
     p->work = wrap_add(p->work, cost);
     draws |= s.native;
-    if (q.npointers > p->max_pointers) p->max_pointers = q.npointers;
+    p->npointers += q.npointers;
+    if (q.scalars && q.nscalars > p->max_scalars) p->max_scalars = q.nscalars;
   }
   p->draws = draws;
   // Native steps touch the generator, so such a plan keeps the GIL.
   p->big = p->work >= BIG_WORK && !draws && !p->meta;
   p->simple = c.form == 0 && !p->meta && !draws && !p->big && !views && p->nsteps == 1 && p->nouts == 1 && p->nbuffers == 1 &&
-              p->outs[0].index == 0 && !p->steps[0].scratch && !p->steps[0].parallel && !p->steps[0].scalars && p->max_pointers <= 8;
+              p->outs[0].index == 0 && !p->steps[0].parallel && !p->steps[0].scalars && p->npointers <= 8;
   return p;
 }
 

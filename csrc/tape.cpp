@@ -189,11 +189,7 @@ bool tape_record_view(Tensor* source, Tensor* out, ViewSpec&& spec) {
   if (from) {
     v->parent = source->view;
     ++v->parent->rc;
-    if (v->creation == Creation::Default && v->parent->creation != Creation::Default) {
-      v->creation = v->parent->creation;
-      v->output = v->parent->output;
-      v->function = v->parent->function;
-    }
+    if (v->creation == Creation::Default) v->creation = v->parent->creation;
   }
   if (!enlist(base, v)) { view_info_drop(v); return false; }
   out->view = v;
@@ -222,13 +218,14 @@ static Tensor* replay(Tensor* base, const std::vector<ViewSpec>& chain) {
 
 // `indirect`: not the view itself but its base, or another view of it, is or was written.
 static bool refuse_view(const ViewInfo* v, bool indirect) {
+  std::string maker = v->function ? v->function : v->tensor && v->tensor->node ? function_name(v->tensor->node) : "a function";
   const char* what = indirect ? "its base or another view of its base has been modified inplace" : "is being modified inplace";
   switch (v->creation) {
     case Creation::Default: return true;
     case Creation::MultiOutput:
       raise(PyExc_RuntimeError, "Output %d of %s is a view and %s. This view is the output of a function that returns multiple views. Such functions do "
             "not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-            (int)v->output, v->function ? v->function : "a function", what);
+            (int)v->output, maker.c_str(), what);
       return false;
     case Creation::NoGrad:
       raise(PyExc_RuntimeError, "A view was created in no_grad mode and %s with grad mode enabled. Given that this use case is ambiguous and error-prone, "
@@ -244,7 +241,7 @@ static bool refuse_view(const ViewInfo* v, bool indirect) {
       raise(PyExc_RuntimeError, "Output %d of %s is a view and %s. This view was created inside a custom Function (or because an input was returned as-is) and "
             "the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
             "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
-            (int)v->output, v->function ? v->function : "a custom Function", what);
+            (int)v->output, maker.c_str(), what);
       return false;
   }
   return true;
@@ -369,6 +366,7 @@ bool rebase_history(Tensor* self, Node* n, uint32_t slot, int argument) {
   copy->step = new ViewStep{{}, base->layout, base->offset, self->layout, self->offset, chain_of(self->view), n, argument};
   incref(base->layout); incref(self->layout);
   node_hold(n);
+  n->writer = 1;
   bool good = connect(copy, 0, base);
   for (int i = 0; i < n->nedges; i++) {
     if (i == argument || !n->edges()[i].node) continue;

@@ -49,6 +49,7 @@ struct Node {
   uint8_t wanted;        // by that run (engine.cpp)
   uint8_t released;      // saved slots were freed
   uint8_t python;        // holds Python objects, itself or further down: its tensors enter the cyclic GC
+  uint8_t writer;        // a CopySlices node runs it too
   uint8_t busy;          // AccumulateGrad: a thread is adding into the leaf's gradient
   uint8_t nscalar;
   int size_class;

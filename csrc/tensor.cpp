@@ -110,10 +110,6 @@ Tensor* tensor_empty(DType dtype, Device device, int ndim, const int64_t* shape,
   return tensor_wrap(l, s, 0);
 }
 
-void version_share(Tensor* from, Tensor* to) {
-  to->version = from->version;
-  if (to->version) ++to->version->rc;
-}
 bool version_own(Tensor* t, uint32_t value) {
   Version* v = (Version*)PyMem_Malloc(sizeof(Version));
   if (!v) { PyErr_NoMemory(); return false; }

@@ -7,7 +7,10 @@
 namespace rl {
 
 Tensor* tensor_wrap_in(PyTypeObject*, Layout*, Storage*, int64_t offset);   // as tensor_wrap, for a subclass
-void version_share(Tensor* from, Tensor* to);      // `to`, over the same storage, counts with `from`
+inline void version_share(Tensor* from, Tensor* to) {   // `to`, over the same storage, counts with `from`
+  to->version = from->version;
+  if (to->version) ++to->version->rc;
+}
 bool version_own(Tensor*, uint32_t value);         // give the tensor a counter of its own (its storage is about to change, or `.data`)
 bool set_requires_grad(Tensor*, bool);             // with torch's checks
 bool set_layout(Tensor*, Layout* /*taken*/, int64_t offset);

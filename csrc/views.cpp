@@ -5,16 +5,25 @@
 
 namespace rl {
 
-Tensor* make_view_in(PyTypeObject* type, Tensor* base, ViewSpec spec, Layout* layout, int64_t offset) {
-  if (RL_UNLIKELY(!layout)) return nullptr;
-  incref(base->storage);
-  Tensor* out = tensor_wrap_in(type, layout, base->storage, offset);
+// `out` is fresh, over base's storage.
+static inline Tensor* record(Tensor* base, Tensor* out, ViewSpec&& spec) {
   if (RL_UNLIKELY(!out)) return nullptr;
   version_share(base, out);
   if (RL_UNLIKELY(!tape_record_view(base, out, std::move(spec)))) { Py_DECREF(out); return nullptr; }
   return out;
 }
-Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout, int64_t offset) { return make_view_in(TensorType, base, std::move(spec), layout, offset); }
+// make_view without moving the spec about: what the functions below call.
+static inline Tensor* born(Tensor* base, ViewSpec&& spec, Layout* layout, int64_t offset) {
+  if (RL_UNLIKELY(!layout)) return nullptr;
+  incref(base->storage);
+  return record(base, tensor_wrap(layout, base->storage, offset), std::move(spec));
+}
+Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout, int64_t offset) { return born(base, std::move(spec), layout, offset); }
+Tensor* make_view_in(PyTypeObject* type, Tensor* base, ViewSpec spec, Layout* layout, int64_t offset) {
+  if (!layout) return nullptr;
+  incref(base->storage);
+  return record(base, tensor_wrap_in(type, layout, base->storage, offset), std::move(spec));
+}
 
 // ------------------------------------------------------------------------------------------------------------- helpers
 static Layout* same_kind(const Tensor* t, int n, const int64_t* shape, const int64_t* strides) {
@@ -113,7 +122,7 @@ Tensor* view_reshape(Tensor* t, int n, const int64_t* given, bool copy_allowed) 
   if (n > MAX_DIMS) { raise(PyExc_RuntimeError, "tensor has too many (>%d) dims", MAX_DIMS); return nullptr; }
   if (!infer_sizes(t->layout->numel, n, given, sizes)) return nullptr;
   if (RL_LIKELY(reshaped_strides(t->layout, n, sizes, strides)))
-    return make_view(t, {ViewKind::Reshape, {sizes, sizes + n}, nullptr}, same_kind(t, n, sizes, strides), t->offset);
+    return born(t, {ViewKind::Reshape, {sizes, sizes + n}, nullptr}, same_kind(t, n, sizes, strides), t->offset);
   if (!copy_allowed) {
     raise(PyExc_RuntimeError, "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.\n"
       "  the tensor has shape %s and strides %s, the view was to have shape %s", shape_text(t->layout).c_str(), ints_text(t->layout->strides(), t->layout->ndim).c_str(), ints_text(sizes, n).c_str());
@@ -128,7 +137,7 @@ Tensor* view_reshape(Tensor* t, int n, const int64_t* given, bool copy_allowed) 
     set_layout(copy, l, copy->offset);
     return copy;
   }
-  Tensor* out = make_view(copy, {ViewKind::Reshape, {sizes, sizes + n}, "UnsafeViewBackward0"}, l, copy->offset);
+  Tensor* out = born(copy, {ViewKind::Reshape, {sizes, sizes + n}, "UnsafeViewBackward0"}, l, copy->offset);
   Py_DECREF(copy);
   return out;
 }
@@ -142,7 +151,7 @@ static Tensor* permuted(Tensor* t, const int* dims, const char* name) {
     s.push(t->layout->shape()[dims[i]], t->layout->strides()[dims[i]]);
     spec.ints[(size_t)i] = dims[i];
   }
-  return make_view(t, std::move(spec), same_kind(t, s), t->offset);
+  return born(t, std::move(spec), same_kind(t, s), t->offset);
 }
 static Tensor* permute_named(Tensor* t, int n, const int64_t* dims, const char* name) {
   int ndim = t->layout->ndim, order[MAX_DIMS];
@@ -204,7 +213,7 @@ Tensor* view_expand(Tensor* t, int n, const int64_t* given) {
     sizes[i] = size;
     strides[i] = stride;
   }
-  return make_view(t, {ViewKind::Expand, {sizes, sizes + n}, nullptr}, same_kind(t, n, sizes, strides), t->offset);
+  return born(t, {ViewKind::Expand, {sizes, sizes + n}, nullptr}, same_kind(t, n, sizes, strides), t->offset);
 }
 
 // ----------------------------------------------------------------------------------------------- slices and selections
@@ -218,7 +227,7 @@ static Tensor* slice_named(Tensor* t, int d, int64_t start, int64_t stop, int64_
   int64_t offset = t->offset + bytes_of(t, start * s.stride[d]);
   s.size[d] = (stop - start + step - 1) / step;
   s.stride[d] *= step;
-  return make_view(t, {ViewKind::Slice, {d, start, stop, step}, name}, same_kind(t, s), offset);
+  return born(t, {ViewKind::Slice, {d, start, stop, step}, name}, same_kind(t, s), offset);
 }
 Tensor* view_slice(Tensor* t, int dim, int64_t start, int64_t stop, int64_t step) {
   int d;
@@ -234,7 +243,7 @@ static Tensor* select_named(Tensor* t, int d, int64_t index, const char* name) {
   Shape s(t->layout);
   int64_t offset = t->offset + bytes_of(t, index * s.stride[d]);
   s.drop(d);
-  return make_view(t, {ViewKind::Select, {d, index}, name}, same_kind(t, s), offset);
+  return born(t, {ViewKind::Select, {d, index}, name}, same_kind(t, s), offset);
 }
 Tensor* view_select(Tensor* t, int dim, int64_t index) {
   int d;
@@ -275,14 +284,14 @@ Tensor* view_squeeze(Tensor* t, uint64_t dims, const char* name) {       // a bi
     if ((dims >> i & 1) && t->layout->shape()[i] == 1) spec.ints.push_back(i);
     else s.push(t->layout->shape()[i], t->layout->strides()[i]);
   }
-  return make_view(t, std::move(spec), same_kind(t, s), t->offset);
+  return born(t, std::move(spec), same_kind(t, s), t->offset);
 }
 Tensor* view_unsqueeze(Tensor* t, int dim) {
   int d;
   if (!wrap_dim(dim, t->layout->ndim + 1, &d)) return nullptr;
   Shape s(t->layout);
   s.insert(d, 1, d < s.n ? s.size[d] * s.stride[d] : 1);
-  return make_view(t, {ViewKind::Unsqueeze, {d}, nullptr}, same_kind(t, s), t->offset);
+  return born(t, {ViewKind::Unsqueeze, {d}, nullptr}, same_kind(t, s), t->offset);
 }
 
 // ------------------------------------------------------------------------------------------- diagonals, windows, strides
@@ -297,7 +306,7 @@ Tensor* view_diagonal(Tensor* t, int64_t offset, int64_t dim1, int64_t dim2) {
   s.drop(std::max(a, b));
   s.drop(std::min(a, b));
   s.push(length, step);
-  return make_view(t, {ViewKind::Diagonal, {offset, a, b}, nullptr}, same_kind(t, s), t->offset + bytes_of(t, start));
+  return born(t, {ViewKind::Diagonal, {offset, a, b}, nullptr}, same_kind(t, s), t->offset + bytes_of(t, start));
 }
 
 Tensor* view_as_strided(Tensor* t, int n, const int64_t* size, const int64_t* stride, int64_t offset) {
@@ -323,7 +332,7 @@ Tensor* view_as_strided(Tensor* t, int n, const int64_t* size, const int64_t* st
   spec.ints.insert(spec.ints.end(), size, size + n);
   spec.ints.insert(spec.ints.end(), stride, stride + n);
   spec.ints.push_back(offset);
-  return make_view(t, std::move(spec), l, bytes_of(t, offset));
+  return born(t, std::move(spec), l, bytes_of(t, offset));
 }
 
 Tensor* view_unfold(Tensor* t, int64_t dim, int64_t window, int64_t step) {
@@ -339,14 +348,14 @@ Tensor* view_unfold(Tensor* t, int64_t dim, int64_t window, int64_t step) {
     if (__builtin_mul_overflow(stride, step, &s.stride[d])) s.stride[d] = stride;       // one window only: its distance to the next is never used
   }
   s.push(window, stride);
-  return make_view(t, {ViewKind::Unfold, {d, window, step}, nullptr}, same_kind(t, s), t->offset);
+  return born(t, {ViewKind::Unfold, {d, window, step}, nullptr}, same_kind(t, s), t->offset);
 }
 
 // ------------------------------------------------------------------------------------------- complex numbers and dtypes
 static Tensor* with_bits(Tensor* t, ViewKind kind, int flipped) {
   Layout* l = t->layout;
   int bits = (l->flags & (L_CONJ | L_NEG)) ^ flipped;
-  return make_view(t, {kind, {}, nullptr}, layout_intern(l->dtype, l->device, l->ndim, l->shape(), l->strides(), bits), t->offset);
+  return born(t, {kind, {}, nullptr}, layout_intern(l->dtype, l->device, l->ndim, l->shape(), l->strides(), bits), t->offset);
 }
 static bool is_complex(const Tensor* t) { return DTYPES[(int)t->layout->dtype].kind == 'c'; }
 Tensor* view_conj(Tensor* t) { return is_complex(t) ? with_bits(t, ViewKind::Conj, L_CONJ) : (Tensor*)Py_NewRef((PyObject*)t); }
@@ -363,7 +372,7 @@ Tensor* view_as_real(Tensor* t) {
   for (int i = 0; i < s.n; i++) s.stride[i] *= 2;
   s.push(2, 1);
   Layout* l = layout_intern(to_real(t->layout->dtype), t->layout->device, s.n, s.size, s.stride, t->layout->flags & L_NEG);
-  return make_view(t, {ViewKind::ViewAsReal, {}, nullptr}, l, t->offset);
+  return born(t, {ViewKind::ViewAsReal, {}, nullptr}, l, t->offset);
 }
 
 Tensor* view_as_complex(Tensor* t) {
@@ -383,7 +392,7 @@ Tensor* view_as_complex(Tensor* t) {
   if (wrong) { raise(PyExc_RuntimeError, "%s\n  it has shape %s, strides %s", wrong, shape_text(l).c_str(), ints_text(l->strides(), l->ndim).c_str()); return nullptr; }
   --s.n;
   for (int i = 0; i < s.n; i++) s.stride[i] /= 2;
-  return make_view(t, {ViewKind::ViewAsComplex, {}, nullptr}, layout_intern(complex, l->device, s.n, s.size, s.stride, l->flags & L_NEG), t->offset);
+  return born(t, {ViewKind::ViewAsComplex, {}, nullptr}, layout_intern(complex, l->device, s.n, s.size, s.stride, l->flags & L_NEG), t->offset);
 }
 
 // One part of each number; of a conjugated tensor the imaginary parts are negated, which is a bit as well.
@@ -444,7 +453,7 @@ Tensor* view_dtype(Tensor* t, DType dtype) {
 
 Tensor* view_alias(Tensor* t) {
   incref(t->layout);
-  return make_view(t, {ViewKind::Alias, {}, nullptr}, t->layout, t->offset);
+  return born(t, {ViewKind::Alias, {}, nullptr}, t->layout, t->offset);
 }
 
 // ------------------------------------------------------------------------------------------------------------- replay

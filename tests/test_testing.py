@@ -8,7 +8,8 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize("actual, expected, options", [
-    (lambda: rl.ones(3), lambda: rl.ones(3) + 1e-6, {}), (lambda: 1.0, lambda: 1.0 + 1e-9, {}), (lambda: [1, {"a": rl.ones(2)}], lambda: [1, {"a": rl.ones(2)}], {}),
+    (lambda: rl.ones(3), lambda: rl.ones(3) + 1e-6, {}), (lambda: 1.0, lambda: 1.0 + 1e-9, {}),
+    (lambda: [1, {"a": rl.ones(2)}], lambda: [1, {"a": rl.ones(2)}], {}),
     (lambda: rl.tensor([NAN]), lambda: rl.tensor([NAN]), {"equal_nan": True}), (lambda: None, lambda: None, {}), (lambda: rl.empty(0), lambda: rl.empty(0), {}),
     (lambda: rl.ones(2), lambda: rl.ones(2, dtype=rl.float64), {"check_dtype": False}), (lambda: rl.nn.Parameter(rl.ones(2)), lambda: rl.ones(2), {}),
 ])

@@ -144,7 +144,8 @@ def test_version_counter():
     x = leaf(1.0, 2.0)
     y = x.exp()
     y.mul_(2)
-    with pytest.raises(RuntimeError, match="one of the variables needed for gradient computation has been modified by an inplace operation: "
+    with pytest.raises(RuntimeError, match="one of the variables needed for gradient computation has been modified by an inplace "
+                                           "operation: "
                        r"\[torch.FloatTensor \[2\]\], which is output 0 of Exp"):
         y.sum().backward()
     w = rl.ones(2)

@@ -219,8 +219,10 @@ def returning(value):
 
 @pytest.mark.parametrize("value, words", [
     ((rl.ones(2),), r"function FBackward returned an incorrect number of gradients \(expected 2, got 1\)"),
-    ((rl.ones(2), rl.ones(2)), "returned a gradient different than None at position 2, but the corresponding forward input was not a Variable"),
-    ((rl.ones(3), None), r"Function FBackward returned an invalid gradient at index 0 - got \[3\] but expected shape compatible with \[2\]"),
+    ((rl.ones(2), rl.ones(2)), "returned a gradient different than None at position 2, but the corresponding forward input was not a "
+                               "Variable"),
+    ((rl.ones(3), None), r"Function FBackward returned an invalid gradient at index 0 - got \[3\] but expected shape compatible with "
+                         r"\[2\]"),
     ((3, None), r"expected Variable or None \(got int\)"),
 ])
 def test_wrong_answers_of_backward(value, words):

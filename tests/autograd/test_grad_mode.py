@@ -31,7 +31,8 @@ def test_as_a_function():
     assert rl.is_grad_enabled()
 
 
-@pytest.mark.parametrize("decorator", [lambda f: rl.no_grad()(f), lambda f: rl.no_grad(f), lambda f: rl.set_grad_enabled(False)(f), lambda f: rl.inference_mode()(f),
+@pytest.mark.parametrize("decorator", [lambda f: rl.no_grad()(f), lambda f: rl.no_grad(f), lambda f: rl.set_grad_enabled(False)(f),
+                                       lambda f: rl.inference_mode()(f),
                                        lambda f: rl.inference_mode(f)])
 def test_decorators(decorator):
     def f(n):

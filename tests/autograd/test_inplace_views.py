@@ -109,7 +109,8 @@ def test_double_backward_through_a_written_view():
 def test_multi_output_views_are_not_written():
     y = leaf(1.0, 2.0) * 1
     a, _ = y.unbind()
-    with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and is being modified inplace. This view is the output of a function that "
+    with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and is being modified inplace. This view is the output of a "
+                                           "function that "
                        "returns multiple views."):
         a.mul_(2)
     a, _ = y.chunk(2)
@@ -124,13 +125,15 @@ def test_views_made_under_no_grad():
     with pytest.raises(RuntimeError, match="A view was created in no_grad mode and is being modified inplace with grad mode enabled."):
         v.mul_(2)
     y.mul_(2)
-    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or another view of its base has been modified inplace"):
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or another view of its base has been "
+                                           "modified inplace"):
         _ = v.grad_fn
 
 
 def test_out_does_not_differentiate():
     x = leaf(1.0, 2.0)
-    with pytest.raises(RuntimeError, match=r"functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+    with pytest.raises(RuntimeError, match=r"functions with out=... arguments don't support automatic differentiation, but one of the "
+                                           r"arguments "
                        "requires grad."):
         rl.add(x, x, out=rl.empty(2))
 
@@ -147,8 +150,10 @@ def test_detach_shares_the_version():
 
 
 @pytest.mark.parametrize("view", [
-    lambda x: x.view(3, 2), lambda x: x.reshape(-1), lambda x: x.t(), lambda x: x.permute(1, 0), lambda x: x.expand(4, 2, 3), lambda x: x[1], lambda x: x[:, 1:],
-    lambda x: x[:, ::2], lambda x: x.unsqueeze(1), lambda x: x.unsqueeze(0).squeeze(0), lambda x: x.diagonal(), lambda x: x.as_strided((2, 2), (1, 2), 1),
+    lambda x: x.view(3, 2), lambda x: x.reshape(-1), lambda x: x.t(), lambda x: x.permute(1, 0), lambda x: x.expand(4, 2, 3),
+        lambda x: x[1], lambda x: x[:, 1:],
+    lambda x: x[:, ::2], lambda x: x.unsqueeze(1), lambda x: x.unsqueeze(0).squeeze(0), lambda x: x.diagonal(),
+        lambda x: x.as_strided((2, 2), (1, 2), 1),
     lambda x: x.unfold(1, 2, 1), lambda x: x.narrow(1, 1, 2), lambda x: x.view_as(x), lambda x: x.select(1, 2), lambda x: x.flatten(),
 ])
 def test_gradients_of_views(view):

@@ -52,8 +52,14 @@ def to_torch(t) -> torch.Tensor:
     return torch.from_numpy(np.array(t.resolve_conj().numpy()))
 
 
-def difference(ours, theirs, rtol, atol, strides=False) -> str | None:
-    """None if the results agree, else what differs."""
+def flatten(value) -> list:
+    """The leaves of nested lists, tuples and dictionaries."""
+    if isinstance(value, dict): value = list(value.values())
+    return [leaf for item in value for leaf in flatten(item)] if isinstance(value, (list, tuple)) else [value]
+
+
+def difference(ours, theirs, rtol, atol, strides=False, values=True) -> str | None:
+    """None if the results agree, else what differs. `values` False: only types, shapes, dtypes and strides."""
     if isinstance(theirs, torch.Tensor):
         if not isinstance(ours, rl.Tensor): return f"got {type(ours).__name__}, expected a tensor"
         if tuple(ours.shape) != tuple(theirs.shape): return f"shape {tuple(ours.shape)}, torch has {tuple(theirs.shape)}"
@@ -62,6 +68,7 @@ def difference(ours, theirs, rtol, atol, strides=False) -> str | None:
             want = [s for n, s in zip(theirs.shape, theirs.stride()) if n > 1]
             got = [s for n, s in zip(ours.shape, ours.stride()) if n > 1]
             if want != got: return f"strides {tuple(ours.stride())}, torch has {tuple(theirs.stride())}"
+        if not values: return None
         a, b = to_torch(ours), theirs.detach().resolve_conj().resolve_neg()
         if b.dtype.is_floating_point or b.dtype.is_complex:
             if not torch.allclose(a.to(b.dtype), b, rtol=rtol, atol=atol, equal_nan=True):
@@ -72,7 +79,7 @@ def difference(ours, theirs, rtol, atol, strides=False) -> str | None:
     if isinstance(theirs, (list, tuple)):
         if len(ours) != len(theirs): return f"{len(ours)} results, torch has {len(theirs)}"
         for i, (x, y) in enumerate(zip(ours, theirs)):
-            word = difference(x, y, rtol, atol, strides)
+            word = difference(x, y, rtol, atol, strides, values)
             if word: return f"result {i}: {word}"
         return None
     if isinstance(theirs, float) and isinstance(ours, float):

@@ -1,7 +1,6 @@
 """Gradients: `backward`, `grad`, custom Functions, and the switches for recording. The engine is `csrc/engine.cpp`."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
@@ -11,7 +10,8 @@ from .function import Function, FunctionCtx
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 
-__all__ = ["Function", "FunctionCtx", "Variable", "backward", "grad", "graph", "functional", "gradcheck", "gradgradcheck", "GradcheckError", "detect_anomaly",
+__all__ = ["Function", "FunctionCtx", "Variable", "backward", "grad", "function", "functional", "graph", "gradcheck", "gradgradcheck",
+           "GradcheckError", "detect_anomaly",
            "set_detect_anomaly", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"]
 
 Variable = _C.Tensor
@@ -22,7 +22,8 @@ def _as_tuple(value: Any) -> tuple:
     return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, grad_variables: Any = None,
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None,
              inputs: Any = None) -> None:
     """Adds the gradients of `tensors` to the `.grad` of the leaves they were computed from (or of `inputs` only)."""
     if grad_variables is not None:
@@ -30,16 +31,19 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
 
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                               "`grad_tensors`.")
         grad_tensors = grad_variables
     if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     tensors = _as_tuple(tensors)
     gradients = None if grad_tensors is None else _as_tuple(grad_tensors)
-    _C.run_graph(tensors, gradients, create_graph if retain_graph is None else retain_graph, create_graph, () if inputs is None else _as_tuple(inputs), True, True)
+    targets = () if inputs is None else _as_tuple(inputs)
+    _C.run_graph(tensors, gradients, create_graph if retain_graph is None else retain_graph, create_graph, targets, True, True)
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+         only_inputs: bool = True,
          allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; no `.grad` is touched.
 
@@ -54,7 +58,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not only_inputs:
         import warnings
 
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please "
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+                      "of the graph, please "
                       "use torch.autograd.backward.", FutureWarning, stacklevel=2)
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     if not inputs:

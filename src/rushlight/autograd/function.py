@@ -40,7 +40,8 @@ class FunctionCtx:
     def mark_shared_storage(self, *pairs) -> None:
         import warnings
 
-        warnings.warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` are not tracked",
+        warnings.warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to "
+                      "`set_()` are not tracked",
                       FutureWarning, stacklevel=2)
 
 
@@ -52,7 +53,8 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
         own_backward = function.backward is not Function.backward
         own_vjp = function.vjp is not Function.vjp
         if own_backward and own_vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement "
+                               "one of them.")
         return (function.vjp if own_vjp else function.backward)(self, *gradients)
 
     def apply(self, *gradients):
@@ -91,11 +93,13 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     """
 
     def __init__(self, *args, **kwargs) -> None:
-        raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class "
+        raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
+                           f"them on the class "
                            "itself. Instantiating an autograd function will raise an error in a future version of PyTorch.")
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static "
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+                           "function with static "
                            "forward method.")
 
     @staticmethod
@@ -111,7 +115,8 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs, one per argument of `forward` (None where there is none), from those of the outputs."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+                                  "backward mode AD.")
 
     vjp = backward
 
@@ -123,7 +128,8 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def vmap(info, in_dims, *args):
         """The operation over a batch of inputs."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True.")
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+                                  "generate_vmap_rule=True.")
 
 
 class InplaceFunction(Function):

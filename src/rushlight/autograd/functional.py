@@ -17,7 +17,8 @@ def _tuple_of(value: Any, name: str, function: str) -> tuple[bool, tuple]:
     values = value if isinstance(value, tuple) else (value,)
     for i, v in enumerate(values):
         if not isinstance(v, Tensor):
-            raise TypeError(f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(v)}.")
+            raise TypeError(f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the value at index {i} "
+                            f"has type {type(v)}.")
     return isinstance(value, tuple), values
 
 
@@ -39,7 +40,8 @@ def _grad(outputs: tuple, inputs: tuple, grad_outputs: Any = None, create_graph:
 def _fill(gradients: tuple, inputs: tuple, strict: bool, what: str) -> tuple:
     if strict and any(g is None for g in gradients):
         i = next(i for i, g in enumerate(gradients) if g is None)
-        raise RuntimeError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode when computing the {what}.")
+        raise RuntimeError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode "
+                           f"when computing the {what}.")
     return tuple(x.detach().new_zeros(x.shape) if g is None else g for g, x in zip(gradients, inputs))
 
 
@@ -53,8 +55,8 @@ def _plain(values: Any, create_graph: bool) -> Any:
 def _checked_v(v: Any, like: tuple, is_tuple: bool, function: str) -> tuple:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a single element."
-                               if function == "vjp" else "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+            what = "user-provided function returns" if function == "vjp" else "input to the user-provided function is"
+            raise RuntimeError(f"The vector v can only be None if the {what} a single Tensor with a single element.")
         return (like[0].detach().new_ones(like[0].shape),)
     _, values = _tuple_of(v, "v", function)
     if len(values) != len(like):
@@ -103,10 +105,12 @@ def _jacobian_of(output, inputs: tuple, create_graph: bool, strict: bool) -> tup
             row.append(gradient)
     import rushlight
 
-    return tuple((rushlight.stack(row) if row else x.new_zeros((0, *x.shape))).reshape((*output.shape, *x.shape)) for row, x in zip(rows, inputs))
+    blocks = [rushlight.stack(row) if row else x.new_zeros((0, *x.shape)) for row, x in zip(rows, inputs)]
+    return tuple(block.reshape((*output.shape, *x.shape)) for block, x in zip(blocks, inputs))
 
 
-def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
+def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+             strategy: str = "reverse-mode") -> Any:
     """The Jacobian of `func` at `inputs`: for a tuple of inputs or outputs a tuple of blocks."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError('Expected strategy to be either "forward-mode" or "reverse-mode".')
@@ -127,7 +131,8 @@ def _scalar(outputs: tuple, many_out: bool, function: str):
     return outputs[0].reshape(())
 
 
-def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
+def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+            outer_jacobian_strategy: str = "reverse-mode") -> Any:
     """The matrix of second derivatives of a scalar function."""
     many, _ = _tuple_of(inputs, "inputs", "hessian")
 

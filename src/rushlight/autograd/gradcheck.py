@@ -1,7 +1,9 @@
 """Checks gradients against finite differences, in double precision.
 
-`gradcheck(fn, inputs)` compares, for every input that requires grad and every differentiable output, the Jacobian made of vector-Jacobian products
-with the one made of central differences. `gradgradcheck` does the same to the gradient. For complex inputs and outputs the convention is torch's: the
+`gradcheck(fn, inputs)` compares, for every input that requires grad and every differentiable output, the Jacobian made of vector-Jacobian
+products
+with the one made of central differences. `gradgradcheck` does the same to the gradient. For complex inputs and outputs the convention is
+torch's: the
 gradient is the conjugate Wirtinger derivative, and real and imaginary parts are perturbed separately.
 """
 from __future__ import annotations
@@ -126,7 +128,8 @@ def _compare(analytical, numerical, rtol, atol) -> tuple[int, int] | None:
 
 def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
               nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-              check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+              check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True,
+                  fast_mode: bool = False,
               masked: bool | None = None) -> bool:
     """True if the gradients of `func` at `inputs` agree with finite differences.
 
@@ -142,7 +145,8 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     for i, x in enumerate(variables):
         if str(x.dtype) not in ("torch.float64", "torch.complex128"):
-            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail if all the inputs are "
+            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely "
+                          f"fail if all the inputs are "
                           "not of double precision floating point or complex.", stacklevel=2)
         x.retain_grad()
     outputs = func(*inputs)
@@ -165,13 +169,18 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
                 place = _compare(analytical, expected, rtol, atol)
                 if place is not None:
                     element, output = place
-                    return _fail(raise_exception, f"Jacobian mismatch for output {i} with respect to input {k},\nnumerical:{expected[element][output]}\n"
-                                                  f"analytical:{analytical[output][element]}\n(element {element} of the input, element {output} of the output)\n")
+                    return _fail(raise_exception, f"Jacobian mismatch for output {i} with respect to input "
+                                                  f"{k},\nnumerical:{expected[element][output]}\n"
+                                                  f"analytical:{analytical[output][element]}\n(element {element} of the input, element "
+                                                  f"{output} of the output)\n")
                 if any(not _close(a, b, 0.0, nondet_tol) for r, s in zip(analytical, again) for a, b in zip(r, s)):
-                    return _fail(raise_exception, "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
+                    return _fail(raise_exception, "Backward is not reentrant, i.e., running backward with same input and grad_output "
+                                                  "multiple times gives different "
                                                   "values, although analytical gradient matches numerical gradient."
                                                   f"The tolerance for nondeterminism was {nondet_tol}.")
-    return _check_shapes(func, inputs, variables, raise_exception) and (not check_undefined_grad or _check_undefined(results, wanted, variables, raise_exception))
+    if not _check_shapes(func, inputs, variables, raise_exception):
+        return False
+    return not check_undefined_grad or _check_undefined(results, wanted, variables, raise_exception)
 
 
 def _check_shapes(func: Callable, inputs: tuple, variables: list, raise_exception: bool) -> bool:
@@ -183,7 +192,8 @@ def _check_shapes(func: Callable, inputs: tuple, variables: list, raise_exceptio
         if gradient is None:
             continue
         if gradient.shape != x.shape or gradient.dtype != x.dtype or gradient.device != x.device:
-            return _fail(raise_exception, f"grad is incorrect: {gradient.dtype} {tuple(gradient.shape)} for an input {x.dtype} {tuple(x.shape)}")
+            return _fail(raise_exception, f"grad is incorrect: {gradient.dtype} {tuple(gradient.shape)} for an input {x.dtype} "
+                                          f"{tuple(x.shape)}")
         if any(value != 0 for value in _numbers(gradient)):
             return _fail(raise_exception, "backward not multiplied by grad_output")
     return True
@@ -200,13 +210,16 @@ def _check_undefined(results: list, wanted: list[int], variables: list, raise_ex
         gradients = grad(y, variables, y.detach().new_zeros(y.shape), retain_graph=True, allow_unused=True)
         for gradient in gradients:
             if gradient is not None and any(value != 0 for value in _numbers(gradient)):
-                return _fail(raise_exception, "Expected backward function to handle undefined output grads. Please look at \"Notes about undefined output gradients\"")
+                return _fail(raise_exception, "Expected backward function to handle undefined output grads. Please look at \"Notes about "
+                                              "undefined output gradients\"")
     return True
 
 
 def gradgradcheck(func: Callable, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-                  check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
+                      check_undefined_grad: bool = True,
+                  check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False,
+                      check_rev_over_rev: bool = True,
                   fast_mode: bool = False, masked: bool = False) -> bool:
     """True if the second derivatives of `func` at `inputs` agree with finite differences of the first."""
     import rushlight
@@ -230,5 +243,6 @@ def gradgradcheck(func: Callable, inputs: Any, grad_outputs: Any = None, *, eps:
             gradients = grad(ys, variables, list(cotangents), create_graph=True, allow_unused=True)
         return tuple(g for g in gradients if g is not None and g.requires_grad)
 
-    return gradcheck(gradient, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+    return gradcheck(gradient, (*inputs, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+                     nondet_tol=nondet_tol,
                      check_undefined_grad=check_undefined_grad)

@@ -76,7 +76,8 @@ def get_gradient_edge(tensor) -> GradientEdge:
 
 
 def register_multi_grad_hook(tensors: Sequence, fn: Callable, *, mode: str = "all") -> RemovableHandle:
-    """Runs `fn` once per backward: with all gradients (None where there is none) when the last has come, or with the first (`mode="any"`)."""
+    """Runs `fn` once per backward: with all gradients (None where there is none) when the last has come, or with the first
+    (`mode="any"`)."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     tensors = [t for t in tensors if t.requires_grad]

@@ -167,8 +167,8 @@ def open_pack(path):
             length, checksum = struct.unpack('<II', f.read(8))
             raw = f.read(length)
         if zlib.crc32(raw) != checksum: return None
-        import marshal
-        return path, marshal.loads(zlib.decompress(raw)), 16 + length
+        import json
+        return path, json.loads(zlib.decompress(raw)), 16 + length
     except (OSError, ValueError, EOFError, struct.error, zlib.error): return None
 
 
@@ -188,7 +188,7 @@ def from_pack(kind, key):
 
 def write_pack(path, items, limit=8 << 20):
     """items: iterable of (kind, key, data). Entries beyond the limit are left out (they are compiled when needed)."""
-    import marshal
+    import json
     table, body, at = {}, [], 0
     for kind, key, data in items:
         stored = frame(kind, key, data)
@@ -196,7 +196,7 @@ def write_pack(path, items, limit=8 << 20):
         table[f'{kind}\0{key}'] = (at, len(stored))
         body.append(stored)
         at += len(stored)
-    raw = zlib.compress(marshal.dumps(table), 6)
+    raw = zlib.compress(json.dumps(table).encode(), 6)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + '.new', 'wb') as f:
         f.write(PACK_MAGIC + struct.pack('<II', len(raw), zlib.crc32(raw)) + raw)

@@ -236,13 +236,25 @@ leaf('erf', lambda g, y, x: (g * (T.prim('exp', -(x * x)) * TWO_OVER_SQRT_PI),))
 leaf('erfc', lambda g, y, x: (g * (T.prim('exp', -(x * x)) * -TWO_OVER_SQRT_PI),))
 leaf('erfinv', lambda g, y, x: (g * (T.prim('exp', y * y) * (0.5 * math.sqrt(math.pi))),))
 leaf('lgamma', lambda g, y, x: (g * T.prim('digamma', x),))
-leaf('digamma', lambda g, y, x: _no_derivative('digamma', 'polygamma'))
+leaf('digamma', lambda g, y, x: (g * _trigamma(x),))
 leaf('atan2', _atan2_vjp, 2)
 leaf('hypot', lambda g, y, a, b: (g * (a / y), g * (b / y)), 2)
 
 
-def _no_derivative(name, needs):
-    raise NotImplementedError(f'the derivative for \'{name}\' is not implemented: it needs {needs}')
+def _trigamma(x):
+    """The second derivative of lgamma: reflected to x >= 1/2, moved up by 12, then the asymptotic series."""
+    low = x < 0.5
+    y, total = T.where(low, 1 - x, x), None
+    for _ in range(12):
+        term = 1 / (y * y)
+        total = term if total is None else total + term
+        y = y + 1
+    r = 1 / y
+    r2 = r * r
+    series = r + r2 * 0.5 + r * r2 * (1 / 6 - r2 * (1 / 30 - r2 * (1 / 42 - r2 * (1 / 30 - r2 * (5 / 66)))))
+    total = total + series
+    sine = T.prim('sin', math.pi * (x - T.prim('round', x)))
+    return T.where(low, (math.pi ** 2) / (sine * sine) - total, total)
 
 
 # ------------------------------------------------------------------------------------------------ logic, bits, selection

@@ -39,10 +39,11 @@ class Traced:
         self.state = T.Tracing(self.graph, default)
         self.inputs, self.strides, self.values = [], [], []
         self.outputs, self.aliases = [], []
+        self.stated = set()               # flattened arguments whose gradient the definition states
         self.dests = None                 # [(shape, strides, dtype, argument index or None)]
         self.grad_mask, self.differentiable = 0, True
         self.keep_outputs, self.node_name, self.layout, self.memory_format = True, None, 'pointwise', None
-        self.key = None
+        self.key, self.definition = None, None     # definition: of an operator; a backward has none
         self._derivative = None
 
 
@@ -100,7 +101,7 @@ def _trace_operator(request):
     signature = definition.signatures[which]
     t = Traced(Program(), default)
     t.grad_mask = grad_mask
-    t.differentiable = definition.differentiable
+    t.definition, t.differentiable = definition, definition.differentiable
     t.node_name = definition.node
     t.layout = definition.layout
     t.keep_outputs = definition.saves is None or 'result' in definition.saves
@@ -108,10 +109,12 @@ def _trace_operator(request):
         values, kinds = {}, {p.name: p.kind for p in signature.params}
         flat, scalars = [], 0
         for p, value in zip(signature.params, params):             # tensors first: their slots come first
+            before = len(t.inputs)
             if p.kind == 'Tensor[]' and value is not None: values[p.name] = [add_tensor(t, d, p.name) for d in value]
             elif p.is_tensor and (value is None or isinstance(value, tuple)): values[p.name] = add_tensor(t, value, p.name)
             elif p.is_tensor: t_absent(t)                           # a number in a Tensor|Scalar place
             if p.mutated: flat.append(len(t.inputs) - 1)
+            if p.name in definition.gradients: t.stated.update(range(before, len(t.inputs)))
         if form == 2:
             t.dests = [_destination(t, d, i, None) for i, d in enumerate(dests)]
         for p, value in zip(signature.params, params):
@@ -244,6 +247,9 @@ def _trace_backward(request):
     with T.tracing(forward.state):
         usable = [i for i in needed if forward.inputs[i] is not None and differentiable(forward.inputs[i].dtype)]
         found, cotangents = joint(forward, [g is not None for g in grads], usable)
+        if forward.definition is not None and any(c is not None for c in cotangents):
+            # A float that only steers the result (sign, floor of a quotient) has the gradient 0, not none; a stated gradient means its None.
+            found = [T.const(0, forward.inputs[i].dtype).node if g is None and i not in forward.stated else g for g, i in zip(found, usable)]
         found = [None if g is None else T.expand(T.Sym(g), forward.inputs[i].shape).node for g, i in zip(found, usable)]
         marks = {c.node for c in cotangents if c is not None}
         _, stands_for = partition(forward.outputs + d.hidden, found, marks, forward.keep_outputs)

@@ -4,7 +4,7 @@ None of it changes a bit: axes are merged only where every access says they are 
 """
 from .fuse import Indirect, MustStore
 from .graph import itemsize
-from .loops import BLOCK, DEAR, REDUCTIONS, ROWS, Affine, Pass, closure, is_one
+from .loops import BLOCK, DEAR, REDUCTIONS, ROWS, Pass, closure, is_one, is_zero
 from .symbolic import hint, known_equal, product
 
 CHUNK = 16384         # elements a thread takes at a time, about
@@ -55,7 +55,8 @@ def tile_map(k):
 
 
 def mergeable(k, touched, a, b):
-    """Is axis a, just outside b, the continuation of b in every access?"""
+    """Is axis a, just outside b, the continuation of b in every access? (In an empty space every axis is.)"""
+    if any(is_zero(size) for size in k.sizes): return True
     return all(known_equal(d.get(a, 0), k.sizes[b] * d.get(b, 0)) for d in touched)
 
 

@@ -24,10 +24,10 @@ def operand(fusion, node, wave, why):
 
 
 def first_computed(fusion, node, wave):
-    """Through views that cost nothing to what must really be stored."""
+    """Through views that cost nothing to what must really be stored: a computed value, or a reshape that no strides express."""
     n = node
     while n.op in ('permute', 'slice', 'flip', 'expand') and fusion.memory_at(n, wave) is None: n = n.args[0]
-    if n.op == 'reshape' and fusion.memory_at(n.args[0], wave) is None: return first_computed(fusion, n.args[0], wave)
+    if n.op == 'reshape' and fusion.memory_of_view(n.args[0], wave) is None: return first_computed(fusion, n.args[0], wave)
     return n
 
 

@@ -431,7 +431,7 @@ class Program:
         for mono, coef in sorted(x.terms, key=lambda t: (t[1] < 0, t)):      # positive terms first: no leading negation
             handle = None
             for atom in mono:
-                h = self._atom_slot(self.atoms[atom], exact)
+                h = self._atom_slot(self.atoms[atom])
                 handle = h if handle is None else self.instruction('mul', handle, h)
             if handle is None: handle, negative = self.constant(abs(coef)), coef < 0
             else:
@@ -443,9 +443,10 @@ class Program:
 
     def slots(self, xs): return tuple(self.slot(x) for x in xs)
 
-    def _atom_slot(self, atom, exact):
+    def _atom_slot(self, atom):
+        """Operands are emitted as they were: an equality may put a size in terms of an operation on it (n == 2 * (n // 2))."""
         if atom.op == 'slot': return atom.args[0]
-        return self.instruction(atom.op, *[self.slot(a, exact) for a in atom.args])
+        return self.instruction(atom.op, *[self.slot(a, exact=True) for a in atom.args])
 
     def finish(self, recipe):
         """Add consts, program and guards to a recipe built with handles, and turn every handle into a final slot number."""

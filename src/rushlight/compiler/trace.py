@@ -540,6 +540,7 @@ def matmul(a, b):
 def check(index, lo, hi, error):
     """index itself, after testing lo <= index < hi (ints or SymInts; None: no bound). error: (exception name, message with {value})."""
     index = lift(index)
+    lo, hi = -2 ** 63 if lo is None else lo, 2 ** 63 - 1 if hi is None else hi
     return _like(Sym(index.node.graph.node('check', (index.node,), {'lo': lo, 'hi': hi, 'error': tuple(error)}, index.shape, index.dtype)), index)
 
 

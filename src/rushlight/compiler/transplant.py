@@ -15,9 +15,9 @@ class Transplant:
         self.graph, self.program, self.nodes, self.slots = graph, graph.program, dict(nodes), slots
         self.atoms, self.groups = {}, {}
 
-    def integer(self, x):
-        if not isinstance(x, SymInt): return x
-        x = x.program.simplify(x)
+    def integer(self, x, exact=False):
+        """exact: without using equalities (inside operations, which may themselves stand for what they are made of)."""
+        if isinstance(x, SymInt) and not exact: x = x.program.simplify(x)
         if not isinstance(x, SymInt): return x
         total = 0
         for mono, coef in x.terms:
@@ -31,7 +31,7 @@ class Transplant:
             if atom.op == 'slot': value = self.slots[atom.args[0]]
             else:
                 method = {'and': 'logical_and', 'or': 'logical_or', 'not': 'logical_not'}.get(atom.op, atom.op)
-                value = getattr(self.program, method)(*[self.integer(a) for a in atom.args])
+                value = getattr(self.program, method)(*[self.integer(a, exact=True) for a in atom.args])
             self.atoms[atom.id] = value
         return self.atoms[atom.id]
 
@@ -78,10 +78,9 @@ def slots_of(roots):
     """The entry slots that the shapes and attributes behind roots mention, ascending."""
     found, seen = set(), set()
 
-    def visit(x):
+    def visit(x, exact=False):
+        if isinstance(x, SymInt) and not exact: x = x.program.simplify(x)
         if isinstance(x, SymInt):
-            x = x.program.simplify(x)
-            if not isinstance(x, SymInt): return
             for mono, _ in x.terms:
                 for a in mono:
                     if a in seen: continue
@@ -89,7 +88,7 @@ def slots_of(roots):
                     atom = x.program.atoms[a]
                     if atom.op == 'slot': found.add(atom.args[0])
                     else:
-                        for arg in atom.args: visit(arg)
+                        for arg in atom.args: visit(arg, exact=True)
         elif isinstance(x, (tuple, list)):
             for v in x: visit(v)
 

@@ -49,7 +49,10 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:      # (*, in) -> (*, out)
-        return F.linear(input, self.weight, self.bias)
+        own = self._parameters                       # straight from the table: as attributes the two would cost more than the product
+        if "weight" in own and "bias" in own:
+            return F.linear(input, own["weight"], own["bias"])
+        return F.linear(input, self.weight, self.bias)       # reparametrised: the attributes are computed
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

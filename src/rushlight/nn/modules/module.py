@@ -88,7 +88,7 @@ class Module(HookedModule, StatefulModule):
         if (own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
                 or global_forward_hooks or global_forward_pre_hooks or global_backward_hooks or global_backward_pre_hooks):
             return self._call_impl(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
 
     # ------------------------------------------------------------------------------------------------- registration
     def _check_new_name(self, kind: str, name, table: dict) -> None:
@@ -165,12 +165,18 @@ class Module(HookedModule, StatefulModule):
 
     # ---------------------------------------------------------------------------------------------------- attributes
     def __getattr__(self, name: str):
-        # Only reached when ordinary look-up failed.
+        # Only reached when ordinary look-up failed. The tables are missing while a subclass runs before Module.__init__.
         own = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            found = own.get(table)
-            if found is not None and name in found:
-                return found[name]
+        if "_parameters" in own:
+            table = own["_parameters"]
+            if name in table:
+                return table[name]
+            table = own["_modules"]
+            if name in table:
+                return table[name]
+            table = own["_buffers"]
+            if name in table:
+                return table[name]
         # A property that raised AttributeError also ends here, and its own error is the truth: let it speak again.
         for cls in type(self).__mro__:
             member = cls.__dict__.get(name)

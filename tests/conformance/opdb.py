@@ -1,0 +1,289 @@
+"""torch's operator database seen from here: which entries rushlight has, how each is called, and what one sample says about it.
+
+Every check returns a list of findings, `(kind, words)`; an empty list is agreement. Kinds: call, value, strides, gradient, gradgrad, inplace, out, error.
+"""
+from __future__ import annotations
+
+import types
+import warnings
+
+import torch
+from bridge import difference, flatten, to_rl
+from torch.testing._internal import common_methods_invocations as invocations
+
+import rushlight as rl
+
+# rtol, atol by dtype: torch.testing's own.
+TOLERANCE = {torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7), torch.bfloat16: (1.6e-2, 1e-5), torch.float16: (1e-3, 1e-5),
+             torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7)}
+GRADIENT_TOLERANCE = {torch.float32: (1e-5, 1e-5)}
+# Samples with more elements than this say nothing that smaller ones do not, and take torch itself seconds.
+TOO_BIG = 20_000
+# Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
+UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "resize_as_"}
+
+
+def full_name(info) -> str:
+    return info.name + (f"/{info.variant_test_name}" if info.variant_test_name else "")
+
+
+def offered(name: str):
+    """What rushlight has under an op_db name: a function of a namespace, or a method of Tensor. None: nothing."""
+    target = rl
+    for part in name.split("."):
+        target = getattr(target, part, None)
+        if target is None: return getattr(rl.Tensor, name, None) if "." not in name else None
+    return target
+
+
+def _with_fixed_seed(function, *args, **kwargs):
+    """op_db's `wrapper_set_seed`, for rushlight's generator."""
+    rl.manual_seed(42)
+    return function(*args, **kwargs)
+
+
+def counterpart(info):
+    """The rushlight callable that does what `info.op` does in torch, or None."""
+    found = offered(info.name)
+    if found is None: return None
+    if isinstance(info.op, types.FunctionType) and info.op.__module__ == invocations.__name__:
+        # A lambda over torch's names: the same code over ours.
+        names = {**info.op.__globals__, "torch": rl, "F": rl.nn.functional, "wrapper_set_seed": _with_fixed_seed}
+        return types.FunctionType(info.op.__code__, names, info.op.__name__, info.op.__defaults__, info.op.__closure__)
+    return found
+
+
+def entries():
+    """(name, info, our callable) for every op_db entry that rushlight has."""
+    out = []
+    for info in invocations.op_db:
+        ours = counterpart(info)
+        if ours is not None: out.append((full_name(info), info, ours))
+    return out
+
+
+def _elements(sample) -> int:
+    return sum(t.numel() for t in flatten([sample.input, sample.args, sample.kwargs]) if isinstance(t, torch.Tensor))
+
+
+def spread(items, count):
+    """`count` items from first to last: op_db puts one kind of sample after another."""
+    if count is None or len(items) <= count: return items
+    if count == 1: return items[:1]
+    return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
+
+
+def samples_of(info, dtype, gradients, count=None):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return spread([s for s in info.sample_inputs("cpu", dtype, requires_grad=gradients) if _elements(s) <= TOO_BIG], count)
+
+
+def words_of(error) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:220]
+
+
+class Attempt:
+    """One call: its result, or the exception it raised."""
+
+    def __init__(self, function, args, kwargs):
+        self.result = self.error = None
+        try: self.result = function(*args, **kwargs)
+        except Exception as error: self.error = error      # noqa: BLE001 - whatever is raised is compared
+
+
+def _both(info, ours, sample, **more):
+    args, kwargs = (sample.input, *sample.args), {**sample.kwargs, **more}
+    mine, my_kwargs = to_rl(list(args)), to_rl(kwargs)
+    torch.manual_seed(7)
+    expected = Attempt(info.op, args, kwargs)
+    rl.manual_seed(7)
+    got = Attempt(ours, mine, my_kwargs)
+    return expected, got, args, kwargs, mine, my_kwargs
+
+
+def _same_failure(expected, got, kind):
+    """Findings when either side raised; None when neither did."""
+    if expected.error is None and got.error is None: return None
+    if expected.error is None: return [(kind, words_of(got.error))]
+    if got.error is None: return [(kind, f"no error; torch has {words_of(expected.error)}")]
+    if not same_type(got.error, expected.error): return [(kind, f"{words_of(got.error)} for torch's {words_of(expected.error)}")]
+    return []
+
+
+def same_type(ours, theirs) -> bool:
+    """torch's own exception classes are subclasses of Python's: any of their bases but the broadest will do."""
+    return type(ours) is type(theirs) or type(theirs).__module__.startswith("torch") and isinstance(ours, type(theirs).__mro__[1])
+
+
+def check_sample(info, ours, sample, dtype, gradients=True, second=False):
+    """One sample: values, dtypes, shapes, strides, then gradients."""
+    rtol, atol = TOLERANCE.get(dtype, (0, 0))
+    expected, got, args, kwargs, mine, my_kwargs = _both(info, ours, sample)
+    failure = _same_failure(expected, got, "call")
+    if failure is not None: return failure
+    exact = info.name not in UNDEFINED
+    word = difference(got.result, expected.result, rtol, atol, values=exact)
+    if word: return [("value", word)]
+    word = difference(got.result, expected.result, rtol, atol, strides=True, values=False)
+    out = [("strides", word)] if word else []
+    if gradients: out += check_gradients(args, mine, kwargs, my_kwargs, expected.result, got.result, dtype, second)
+    return out
+
+
+def check_gradients(args, mine, kwargs, my_kwargs, expected, got, dtype, second):
+    rtol, atol = GRADIENT_TOLERANCE.get(dtype, TOLERANCE[dtype])
+    theirs = [o for o in flatten(expected) if isinstance(o, torch.Tensor) and o.requires_grad]
+    ours = [o for o in flatten(got) if isinstance(o, rl.Tensor) and o.requires_grad]
+    if len(theirs) != len(ours): return [("gradient", f"{len(ours)} results require grad, torch has {len(theirs)}")]
+    if not theirs: return []
+    leaves = [(a, b) for a, b in zip(flatten([args, kwargs]), flatten([mine, my_kwargs])) if isinstance(a, torch.Tensor) and a.requires_grad]
+    torch.manual_seed(0)
+    weights = [torch.randn_like(o) for o in theirs]
+    for w in weights: w.requires_grad_(second)
+    my_weights = [to_rl(w) for w in weights]
+    word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, rtol, atol, second)
+    if word: return [("gradient", word)]
+    if not second or want is None: return []
+    # Once more: a weighted sum of the gradients, differentiated with respect to the arguments and the weights.
+    pairs = [(x, y) for x, y in zip(want, have) if x is not None and x.requires_grad]
+    if not pairs: return []
+    if any(not y.requires_grad for _, y in pairs): return [("gradgrad", "a gradient that is differentiable in torch is not")]
+    leaves = leaves + list(zip(weights, my_weights))
+    again = [torch.randn_like(x) for x, _ in pairs]
+    word, _, _ = _compare_grads([x for x, _ in pairs], [y for _, y in pairs], leaves, again, [to_rl(w) for w in again], 10 * rtol, 10 * atol, False)
+    return [("gradgrad", word)] if word else []
+
+
+def _compare_grads(theirs, ours, leaves, weights, my_weights, rtol, atol, create_graph):
+    """(words or None, torch's gradients or None when torch has none, ours)."""
+    expected = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], weights), {"allow_unused": True, "create_graph": create_graph})
+    got = Attempt(rl.autograd.grad, (ours, [b for _, b in leaves], my_weights), {"allow_unused": True, "create_graph": create_graph})
+    if expected.error is not None: return None, None, None             # torch has no gradient here: nothing to agree with
+    if got.error is not None: return words_of(got.error), None, None
+    for i, (x, y) in enumerate(zip(got.result, expected.result)):
+        if x is None and y is not None and not y.any() or y is None and x is not None and not x.any(): continue     # None and zeros are told apart in GRAPH tests
+        if (x is None) != (y is None): return f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}", None, None
+        word = None if x is None else difference(x, y, rtol, atol)
+        if word: return f"argument {i}: {word}", None, None
+    return None, expected.result, got.result
+
+
+# ----------------------------------------------------------------------------------------------------------- forms
+def inplace_of(info):
+    theirs = info.get_inplace()
+    if theirs is None: return None, None
+    return theirs, getattr(rl.Tensor, getattr(theirs, "__name__", ""), None)
+
+
+def check_inplace(info, sample, dtype):
+    """The in-place form: the same object, torch's values, or the same refusal with nothing written."""
+    theirs, ours = inplace_of(info)
+    if theirs is None or not isinstance(sample.input, torch.Tensor): return []
+    if ours is None: return [("inplace", f"there is no Tensor.{theirs.__name__}")]
+    rtol, atol = TOLERANCE.get(dtype, (0, 0))
+    x = sample.input.detach().clone()
+    y, before = to_rl(x), to_rl(x)
+    args, kwargs = [_plain(a) for a in sample.args], {k: _plain(v) for k, v in sample.kwargs.items()}
+    torch.manual_seed(7)
+    expected = Attempt(theirs, (x, *args), kwargs)
+    rl.manual_seed(7)
+    got = Attempt(ours, (y, *to_rl(args)), to_rl(kwargs))
+    failure = _same_failure(expected, got, "inplace")
+    if failure is not None:
+        if got.error is not None and difference(y, _as_torch(before), 0, 0): return failure + [("inplace", "something was written before the error")]
+        return failure
+    if got.result is not y: return [("inplace", "the result is not the tensor itself")]
+    word = difference(y, x, rtol, atol, strides=True, values=info.name not in UNDEFINED)
+    return [("inplace", word)] if word else []
+
+
+def check_out(info, ours, sample, dtype):
+    """out=: an empty tensor is resized and filled; a tensor of a kind that cannot hold the result is refused."""
+    if not info.supports_out: return []
+    rtol, atol = TOLERANCE.get(dtype, (0, 0))
+    sample = _plain_sample(sample)
+    first = Attempt(info.op, (sample.input, *sample.args), sample.kwargs)
+    if first.error is not None: return []
+    many = isinstance(first.result, (tuple, list))
+    results = list(first.result) if many else [first.result]
+    findings = []
+    for make in (lambda r: torch.empty(0, dtype=r.dtype), lambda r: torch.zeros(r.shape, dtype=torch.int64), lambda r: torch.zeros(r.shape, dtype=torch.float64)):
+        outs = tuple(make(r) for r in results)
+        my_outs = tuple(to_rl(o) for o in outs)
+        torch.manual_seed(7)
+        expected = Attempt(info.op, (sample.input, *sample.args), {**sample.kwargs, "out": outs if many else outs[0]})
+        rl.manual_seed(7)
+        got = Attempt(ours, to_rl([sample.input, *sample.args]), {**to_rl(sample.kwargs), "out": my_outs if many else my_outs[0]})
+        failure = _same_failure(expected, got, "out")
+        what = f"out= of {outs[0].dtype}"
+        if failure: findings += [(k, f"{what}: {w}") for k, w in failure]
+        elif failure is None:
+            word = difference(list(my_outs), list(outs), rtol, atol, values=info.name not in UNDEFINED)
+            if word: findings.append(("out", f"{what}: {word}"))
+    return findings
+
+
+def _plain(value):
+    """Without gradients: in-place and out= refuse arguments that require them."""
+    if isinstance(value, torch.Tensor): return value.detach()
+    if isinstance(value, (list, tuple)): return type(value)(_plain(v) for v in value)
+    return value
+
+
+def _plain_sample(sample):
+    return types.SimpleNamespace(input=_plain(sample.input), args=tuple(_plain(a) for a in sample.args), kwargs={k: _plain(v) for k, v in sample.kwargs.items()})
+
+
+def _as_torch(t):
+    from bridge import to_torch
+    return to_torch(t)
+
+
+# ---------------------------------------------------------------------------------------------------------- bad input
+def check_errors(info, ours):
+    """op_db's error inputs: the same exception type, and words that torch's own test would accept or that begin as torch's do."""
+    if info.error_inputs_func is None: return []
+    findings = []
+    torch.manual_seed(0)
+    for i, bad in enumerate(info.error_inputs("cpu")):
+        expected, got, *_ = _both(info, ours, bad.sample_input)
+        if expected.error is None: continue
+        failure = _same_failure(expected, got, "error")
+        if failure: findings += [(k, f"error input {i}: {w}") for k, w in failure]
+        elif not same_words(str(got.error), str(expected.error)):
+            findings.append(("error", f"error input {i}: words {str(got.error)[:90]!r} for torch's {str(expected.error)[:90]!r}"))
+    return findings
+
+
+def same_words(ours: str, theirs: str, count: int = 4) -> bool:
+    """The first words agree; what follows may say more."""
+    mine, wanted = ours.split()[:count], theirs.split()[:count]
+    return bool(mine) == bool(wanted) and mine[:len(wanted)] == wanted[:len(mine)]
+
+
+def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2):
+    """(samples run, [(dtype name, sample, kind, words)]): everything about one entry. `seconds`: samples differentiated twice."""
+    findings, count = [], 0
+    for d, dtype in enumerate(dtypes):
+        if not info.supports_dtype(dtype, "cpu"): continue
+        name = str(dtype).rpartition(".")[2]
+        gradients = info.supports_autograd and info.supports_dtype(dtype, "cpu") and (dtype.is_floating_point or dtype.is_complex)
+        try: samples = samples_of(info, dtype, gradients, limit)
+        except Exception as error:       # noqa: BLE001
+            findings.append((name, None, "call", f"torch's samples cannot be made: {error}"))
+            continue
+        for i, sample in enumerate(samples):
+            count += 1
+            try:
+                found = check_sample(info, ours, sample, dtype, gradients, second=gradients and info.supports_gradgrad and d == 0 and i % max(1, len(samples) // max(seconds, 1)) == 0 and seconds > 0)
+                if i < forms: found = found + check_inplace(info, sample, dtype) + check_out(info, ours, sample, dtype)
+            except Exception as error:   # noqa: BLE001
+                found = [("call", f"the comparison failed: {words_of(error)}")]
+            findings += [(name, i, kind, words) for kind, words in found]
+    try: findings += [("", None, kind, words) for kind, words in check_errors(info, ours)]
+    except Exception as error:           # noqa: BLE001
+        findings.append(("", None, "error", f"the comparison failed: {words_of(error)}"))
+    return count, findings
