@@ -210,9 +210,9 @@ def check_out(info, ours, sample, dtype):
     many = isinstance(first.result, (tuple, list))
     results = list(first.result) if many else [first.result]
     findings = []
-    for make in (lambda r: torch.empty(0, dtype=r.dtype), lambda r: torch.zeros(r.shape, dtype=torch.int64), lambda r: torch.zeros(r.shape, dtype=torch.float64)):
-        outs = tuple(make(r) for r in results)
-        my_outs = tuple(to_rl(o) for o in outs)
+    for dtype_name in (None, "int64", "float64"):           # None: an empty tensor of the result's own dtype
+        make = lambda m, r: m.empty(0, dtype=getattr(m, str(r.dtype)[6:])) if dtype_name is None else m.zeros(tuple(r.shape), dtype=getattr(m, dtype_name))  # noqa: B023
+        outs, my_outs = tuple(make(torch, r) for r in results), tuple(make(rl, r) for r in results)
         torch.manual_seed(7)
         expected = Attempt(info.op, (sample.input, *sample.args), {**sample.kwargs, "out": outs if many else outs[0]})
         rl.manual_seed(7)

@@ -15,7 +15,6 @@ import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import opdb  # noqa: E402
 import torch  # noqa: E402
 from opdb import check_operator, entries  # noqa: E402
 

@@ -49,11 +49,9 @@ def _wrap_generator(make_context: Callable[[], Any], function: Callable) -> Call
 def _decorate(make_context: Callable[[], Any], function: Any) -> Any:
     if inspect.isclass(function):
         warnings.warn(
-            f"Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To
-            preserve the "
-            f"current behavior of class decoration, you can directly decorate the `__init__` method and nothing else. (class "
-            f"{function.__name__})",
-            FutureWarning, stacklevel=3)
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
+            "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else. "
+            f"(class {function.__name__})", FutureWarning, stacklevel=3)
         function.__init__ = _decorate(make_context, function.__init__)
         return function
     if inspect.isgeneratorfunction(function):

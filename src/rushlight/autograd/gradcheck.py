@@ -129,8 +129,7 @@ def _compare(analytical, numerical, rtol, atol) -> tuple[int, int] | None:
 def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
               nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True,
-                  fast_mode: bool = False,
-              masked: bool | None = None) -> bool:
+              fast_mode: bool = False, masked: bool | None = None) -> bool:
     """True if the gradients of `func` at `inputs` agree with finite differences.
 
     >>> x = rushlight.randn(3, dtype=rushlight.float64, requires_grad=True)
@@ -146,8 +145,7 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
     for i, x in enumerate(variables):
         if str(x.dtype) not in ("torch.float64", "torch.complex128"):
             warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely "
-                          f"fail if all the inputs are "
-                          "not of double precision floating point or complex.", stacklevel=2)
+                          "fail if all the inputs are not of double precision floating point or complex.", stacklevel=2)
         x.retain_grad()
     outputs = func(*inputs)
     results = [y for y in _tensors(outputs) if isinstance(y, Tensor)]
@@ -175,8 +173,7 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
                                                   f"{output} of the output)\n")
                 if any(not _close(a, b, 0.0, nondet_tol) for r, s in zip(analytical, again) for a, b in zip(r, s)):
                     return _fail(raise_exception, "Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                                  "multiple times gives different "
-                                                  "values, although analytical gradient matches numerical gradient."
+                                                  "multiple times gives different values, although analytical gradient matches numerical gradient."
                                                   f"The tolerance for nondeterminism was {nondet_tol}.")
     if not _check_shapes(func, inputs, variables, raise_exception):
         return False

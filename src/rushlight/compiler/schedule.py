@@ -8,6 +8,7 @@ from .loops import BLOCK, DEAR, REDUCTIONS, ROWS, Pass, closure, is_one, is_zero
 from .symbolic import hint, known_equal, product
 
 CHUNK = 16384         # elements a thread takes at a time, about
+COLUMNS = 4096        # columns of one work unit of a kernel that only accumulates columns
 TILE = 8              # rows of a tile, and the width of its vectors: more lines would meet in one set of the cache when strides are powers of two
 
 
@@ -169,6 +170,9 @@ def cut(k, program):
     k.linear = not k.outer and not k.rows and k.inner is not None and not any(p.reduces for p in k.passes) and not k.row_stores
     if k.linear: k.units, k.grain = row, CHUNK
     elif k.rows:
-        k.blocks = k.columns[0].count
-        k.units, k.grain = outer * k.blocks, program.max(1, program.floordiv(CHUNK // ROWS, row))
+        # A kernel that only accumulates columns may cut them too: few long rows still make enough units.
+        k.blocks, k.pieces = k.columns[0].count, None
+        if len(k.passes) == 1 and not (k.row_stores or k.passes[0].reduces or k.passes[0].stores): k.pieces = program.ceildiv(row, COLUMNS)
+        k.units = outer * k.blocks * (1 if k.pieces is None else k.pieces)
+        k.grain = program.max(1, program.floordiv(CHUNK // ROWS, row))
     else: k.units, k.grain = outer, program.max(1, program.floordiv(CHUNK, row))

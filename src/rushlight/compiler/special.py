@@ -100,7 +100,8 @@ def lower_scatter(build, fusion, node, wave):
     b = Builder(fusion, wave, [src.shape[d] for d in axes])
     value = b.value(src, view)
     places = [b.value(e, b.aligned(view, src, e)) for e in indices]
-    if any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([value, *places])): raise MustStore(src, 'a scatter reads its operands from memory')
+    for e, x in zip([value, *places], [src, *indices]):
+        if any(b.op in ('reduce', 'argreduce', 'combine') for b in closure([e])): raise MustStore(x, 'a scatter reads its operands from memory')
     emitter = ScatterEmitter(build.program, b, value, places, out, node.attrs['combine'], base.shape)
     step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
     store = Store(value, out, {}, 0)

@@ -7,7 +7,7 @@ from .. import symbolic
 from ..graph import itemsize
 from ..loops import BLOCK, ROWS, closure, is_one, is_zero
 from ..primitives import PRIMITIVES
-from ..schedule import TILE
+from ..schedule import COLUMNS, TILE
 from . import reduce, values
 from .ir import Fn, Module, Val, Var
 
@@ -393,16 +393,21 @@ class NestEmitter(Evaluator):
             carry = over
 
     def row_blocks(self):
-        """A work unit is a block of ROWS rows for one setting of the kept outer axes; columns accumulate into its partial result."""
+        """A work unit is a block of ROWS rows for one setting of the kept outer axes (and a piece of the columns, when it only accumulates
+        them); columns accumulate into its partial result."""
         f, kernel = self.f, self.kernel
         self.scratch_ready()
         total = f.const(1)
         for a in kernel.rows: total = total * self.n(kernel.sizes[a])
         blocks = self.n(kernel.blocks)
-        only_columns = len(kernel.passes) == 1 and not (kernel.row_stores or kernel.passes[0].reduces or kernel.passes[0].stores)
         with f.loop(self.lo, self.hi) as unit:
-            if kernel.outer: block = unit % blocks; outer = self.split(kernel.outer, unit // blocks)
-            else: block, outer = unit, {}
+            start, end = f.const(0), self.size
+            if kernel.pieces is not None:
+                pieces = self.n(kernel.pieces)
+                start = (unit % pieces) * COLUMNS
+                end = f.min(start + COLUMNS, self.size)
+                unit = unit // pieces
+            block, outer = (unit % blocks, self.split(kernel.outer, unit // blocks)) if kernel.outer else (unit, {})
             first = block * ROWS
             last = f.min(first + ROWS, total)
             where = Row(self, {**outer, **{a: f.const(0) for a in kernel.rows}})
@@ -410,32 +415,30 @@ class NestEmitter(Evaluator):
             for s in kernel.columns:
                 at = where.offset({a: c for a, c in s.strides.items() if a != self.inner}, self.times(block, s.step))
                 partial[s] = values.address(f, self.pointer(s.memory, s.offset), at, s.memory.dtype)
-            if not only_columns:
-                self.clear_columns(partial)
-                with f.loop(first, last) as r: self.passes([Row(self, {**outer, **self.split(kernel.rows, r)})], partial)
+            def row_at(r): return Row(self, {**outer, **self.split(kernel.rows, r)})
+            if kernel.pieces is None:
+                self.clear_columns(partial, start, end)
+                with f.loop(first, last) as r: self.passes([row_at(r)], partial)
             else:
                 main = first + ((last - first) & -ROWS_AT_ONCE)
                 with f.loop(first, main, ROWS_AT_ONCE) as r:
-                    rows = [Row(self, {**outer, **self.split(kernel.rows, r + q if q else r)}) for q in range(ROWS_AT_ONCE)]
-                    self.column_rows(rows, partial, r.eq(first))
-                with f.loop(main, last) as r:
-                    self.column_rows([Row(self, {**outer, **self.split(kernel.rows, r)})], partial, r.eq(first))
-                with f.when(first >= last): self.clear_columns(partial)
+                    self.column_rows([row_at(r + q if q else r) for q in range(ROWS_AT_ONCE)], partial, r.eq(first), start, end)
+                with f.loop(main, last) as r: self.column_rows([row_at(r)], partial, r.eq(first), start, end)
+                with f.when(first >= last): self.clear_columns(partial, start, end)
 
-    def column_rows(self, rows, partial, is_first):
+    def column_rows(self, rows, partial, is_first, start, end):
         """Some rows added to the partial results; the first rows of a block start from the identity instead of what is there."""
-        f = self.f
         p = self.kernel.passes[0]
-        f.branch(is_first, lambda: self.run_range(p, rows, (partial, True), f.const(0), self.size, f.const(0)),
-                 lambda: self.run_range(p, [Row(self, r.index) for r in rows], (partial, False), f.const(0), self.size, f.const(0)))
+        self.f.branch(is_first, lambda: self.run_range(p, rows, (partial, True), start, end, start),
+                      lambda: self.run_range(p, [Row(self, r.index) for r in rows], (partial, False), start, end, start))
 
-    def clear_columns(self, partial):
+    def clear_columns(self, partial, start, end):
         f = self.f
         def clear(i, width, mask):
             for s, base in partial.items():
-                start = reduce.leave(f, reduce.identities(f, s.kind, s.memory.dtype, width), s.memory.dtype)
-                values.store(f, start, values.address(f, base, i, s.memory.dtype), s.memory.dtype, mask)
-        self.sweep(f.const(0), self.size, clear)
+                empty = reduce.leave(f, reduce.identities(f, s.kind, s.memory.dtype, width), s.memory.dtype)
+                values.store(f, empty, values.address(f, base, i, s.memory.dtype), s.memory.dtype, mask)
+        self.sweep(start, end, clear)
 
     def sweep(self, lo, hi, body):
         f = self.f
