@@ -122,6 +122,9 @@ static bool accumulate_leaf(Node* n, Tensor** slot) {
 // ------------------------------------------------------------------------------------------------------- executing a node
 static void drop_all(Tensor** v, int n) { for (int i = 0; i < n; i++) { Py_XDECREF((PyObject*)v[i]); v[i] = nullptr; } }
 
+// With more than 64 arguments the mask is all ones: every one is needed.
+static bool is_needed(uint64_t needed, int i) { return i > 63 || (needed >> i & 1); }
+
 static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
   const Plan* plan = n->plan;
   Tensor* few[16];
@@ -145,7 +148,7 @@ static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** result
     good = count >= 0;
     int k = 0;
     for (int i = 0; good && i < n->nedges && k < count; i++) {
-      if (!(needed >> i & 1)) continue;
+      if (!is_needed(needed, i)) continue;
       PyObject* out = outs[k++];
       if (out == Py_None) Py_DECREF(out); else results[i] = (Tensor*)out;
     }

@@ -300,6 +300,16 @@ static bool as_flag(PyObject* o, bool otherwise, bool* out) {
   return v >= 0;
 }
 
+// backward(create_graph=True) leaves gradients that lead back to their leaves: said once, as torch does.
+static bool warn_of_cycle() {
+  static bool said = false;
+  if (said) return true;
+  said = true;
+  return PyErr_WarnEx(PyExc_UserWarning, "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+                      "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to "
+                      "reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.", 1) == 0;
+}
+
 // _C.run_graph(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate): gradients None or a tuple; inputs a tuple, may be empty.
 static PyObject* py_run_graph(PyObject*, PyObject* args) {
   PyObject *tensors, *given, *inputs;
@@ -317,6 +327,7 @@ static PyObject* py_run_graph(PyObject*, PyObject* args) {
     if (!t->requires_grad) return raise(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad; it has shape %s", shape_text(t->layout).c_str());
     if (accumulate && !is_leaf(t) && !retain_grad(t)) return nullptr;
   }
+  if (accumulate && create && !warn_of_cycle()) return nullptr;
   BackwardRequest request{roots.data(), gradients.v.data(), (int)roots.size(), targets.data(), (int)targets.size(), keep != 0, create != 0, accumulate != 0};
   std::vector<Tensor*> captured(targets.size(), nullptr);
   if (!engine_run(request, accumulate ? nullptr : captured.data())) return nullptr;
@@ -366,7 +377,7 @@ static PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize
     if (!good) { Py_DECREF(inputs); return nullptr; }
   }
   Gradients gradients;
-  bool good = add_root(root, v[0], 0, &gradients);
+  bool good = add_root(root, v[0], 0, &gradients) && (!create || warn_of_cycle());
   if (good) {
     BackwardRequest request{&root, gradients.v.data(), 1, targets.data(), (int)targets.size(), keep, create, true};
     good = engine_run(request, nullptr);

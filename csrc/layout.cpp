@@ -44,11 +44,11 @@ static bool is_dense(int n, const int64_t* shape, const int64_t* strides) {
 
 void memory_format_strides(MemoryFormat format, int n, const int64_t* shape, int64_t* strides) {
   const int* order = format == MemoryFormat::ChannelsLast ? CHANNELS_LAST_ORDER : format == MemoryFormat::ChannelsLast3d ? CHANNELS_LAST_3D_ORDER : nullptr;
-  int64_t step = 1;
+  uint64_t step = 1;                // unsigned: sizes that overflow are refused when the layout is made
   for (int k = n; k--;) {
     int i = order ? order[k] : k;
-    strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
+    strides[i] = (int64_t)step;
+    step *= (uint64_t)std::max<int64_t>(shape[i], 1);
   }
 }
 
@@ -188,8 +188,7 @@ static Layout* layout_create(DType dtype, Device device, int ndim, const int64_t
   l->nbytes = empty ? 0 : nbytes;
   l->size = l->stride = nullptr;
   l->dtype = dtype; l->device = device; l->ndim = (uint8_t)ndim;
-  memcpy(l->d, shape, sizeof(int64_t) * (size_t)ndim);
-  memcpy(l->d + ndim, strides, sizeof(int64_t) * (size_t)ndim);
+  for (int i = 0; i < ndim; i++) { l->d[i] = shape[i]; l->d[ndim + i] = strides[i]; }
   int flags = bits;
   if (empty || is_contiguous_in(ndim, shape, strides, nullptr)) flags |= L_CONTIGUOUS;
   if (ndim == 4 && is_contiguous_in(4, shape, strides, CHANNELS_LAST_ORDER)) flags |= L_CHANNELS_LAST;

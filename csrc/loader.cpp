@@ -24,6 +24,7 @@ const uint16_t HOST_MACHINE = EM_AARCH64;
 #else
 const uint16_t HOST_MACHINE = EM_X86_64;
 #endif
+const uint64_t LARGEST_IMAGE = (uint64_t)256 << 20;
 const size_t STUB_BYTES = 16;              // a jump through an address that follows it
 
 // ------------------------------------------------------------------------------------------------------------- code memory
@@ -80,7 +81,7 @@ struct Loader {
     if (header.shentsize != sizeof(Section) || !inside(header.shoff, (uint64_t)header.shnum * sizeof(Section))) return fail("its section table is damaged");
     for (int i = 0; i < header.shnum; i++) {
       Section s = read<Section>(header.shoff + (uint64_t)i * sizeof(Section));
-      if (s.type != SHT_NOBITS && s.type != 0 && !inside(s.offset, s.size)) return fail("a section lies outside the file");
+      if (s.type != SHT_NOBITS && !inside(s.offset, s.size)) return fail("a section lies outside the file");
       if (s.type == SHT_NOBITS && s.size > size + (1 << 20)) return fail("an empty section is too large");
       if (s.align > 4096 || (s.align & (s.align - 1))) return fail("a section's alignment is impossible");
       sections.push_back(s);
@@ -91,6 +92,7 @@ struct Loader {
   const char* section_name(const Section& s) const {
     if (header.shstrndx >= sections.size()) return "";
     const Section& t = sections[header.shstrndx];
+    if (t.type == SHT_NOBITS) return "";
     const char* n = text(bytes + t.offset, t.size, s.name);
     return n ? n : "";
   }
@@ -110,6 +112,7 @@ struct Loader {
       at = (at + align - 1) & ~(align - 1);
       place[i] = (int64_t)at;
       at += s.size;
+      if (at > LARGEST_IMAGE) return fail("it is too large");
     }
     image_size = (size_t)((at + 15) & ~(uint64_t)15);
     return true;
@@ -120,6 +123,7 @@ struct Loader {
       if (s.type != SHT_SYMTAB) continue;
       if (s.entsize != sizeof(Symbol) || s.link >= sections.size()) return fail("its symbol table is damaged");
       const Section& strings = sections[s.link];
+      if (strings.type == SHT_NOBITS) return fail("its symbol table is damaged");
       names = bytes + strings.offset;
       names_size = strings.size;
       for (uint64_t k = 0; k + sizeof(Symbol) <= s.size; k += sizeof(Symbol)) symbols.push_back(read<Symbol>(s.offset + k));
@@ -188,6 +192,7 @@ struct Loader {
     for (size_t i = 0; i < sections.size(); i++)
       if (place[i] >= 0 && sections[i].type != SHT_NOBITS) memcpy(image + place[i], bytes + sections[i].offset, (size_t)sections[i].size);
     for (size_t k = 0; k < symbols.size(); k++) {
+      if (got[k] < 0 && stub[k] < 0) continue;            // not referred to, so not checked either
       uint64_t address = symbol_address(k);
       if (got[k] >= 0) memcpy(image + got[k], &address, 8);
       if (stub[k] < 0) continue;

@@ -11,6 +11,10 @@ void node_decref(Node* n) { node_drop(n); }
 
 Node* node_new(NodeKind kind, int nedges, int nout, int nhidden, int nsaved, int nscalar) {
   const int nslots = nout + nhidden;
+  if (RL_UNLIKELY(nedges >= NO_HISTORY || nslots >= NO_HISTORY || nsaved >= NO_HISTORY || nscalar > 255)) {
+    raise(PyExc_NotImplementedError, "one operation on %d tensors with %d results and %d scalars is more than the tape records; split it", nedges, nslots, nscalar);
+    return nullptr;
+  }
   const size_t tail = nedges * sizeof(Edge) + nslots * sizeof(Tensor*) + nsaved * sizeof(Saved);
   int size_class;
   Node* n = (Node*)block_new(sizeof(Node) + tail + nscalar * sizeof(Scalar), &size_class);

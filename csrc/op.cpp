@@ -315,7 +315,7 @@ PyObject* wrap_results(const Call& c, PyObject** outs, int n) {
   const Signature& sig = signature_of(c);
   for (int i = 0; i < n; i++) if (!outs[i]) outs[i] = Py_NewRef(Py_None);
   if (RL_LIKELY(sig.returns == ReturnKind::One && n == 1)) return outs[0];
-  if (n == 0) Py_RETURN_NONE;
+  if (n == 0 && sig.returns != ReturnKind::List) Py_RETURN_NONE;
   PyObject* result;
   if (sig.result_type) {
     result = PyStructSequence_New(sig.result_type);

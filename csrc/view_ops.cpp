@@ -360,7 +360,7 @@ static int n_chunk(Call& c, PyObject** outs, int max) {
   if (t->layout->ndim == 0) { raise(PyExc_RuntimeError, "chunk expects at least a 1-dimensional tensor"); return -1; }
   if (chunks <= 0) { raise(PyExc_RuntimeError, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks); return -1; }
   if (!wrap_dim(dim, t->layout->ndim, &d)) return -1;
-  int64_t total = t->layout->shape()[d], size = (total + chunks - 1) / chunks;
+  int64_t total = t->layout->shape()[d], size = total / chunks + (total % chunks != 0);
   if (size == 0) {                               // nothing to share out, but as many pieces as were asked for
     Pieces pieces(outs, max, chunks, "SplitWithSizes");
     if (!pieces.fits) return -1;

@@ -16,7 +16,8 @@ from rushlight import plans, registry
 from rushlight.compiler import symbolic
 from rushlight.compiler.graph import DTYPE_OF_CODE, DTYPES, closure
 
-NUMPY = {'b1': np.bool_, 'u8': np.uint8, 'i8': np.int8, 'i16': np.int16, 'i32': np.int32, 'i64': np.int64, 'f16': np.float16, 'f32': np.float32,
+NUMPY = {'b1': np.bool_, 'u8': np.uint8, 'i8': np.int8, 'i16': np.int16, 'i32': np.int32, 'i64': np.int64, 'f16': np.float16,
+    'f32': np.float32,
          'f64': np.float64, 'c64': np.complex64, 'c128': np.complex128}
 CODE = {np.dtype(t): DTYPES[name][0] for name, t in NUMPY.items()}
 
@@ -94,7 +95,8 @@ def scalar_slot(v):
     return s
 
 
-KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+    ctypes.c_int64)
 _loaded, _engine = {}, None
 
 
@@ -103,6 +105,7 @@ def kernel_function(sha, symbol):
     global _engine
     if (sha, symbol) not in _loaded:
         import llvmlite.binding as llvm
+
         from rushlight.compiler import cache, jit
         if _engine is None:
             jit.machine(jit.tier())
@@ -123,7 +126,8 @@ def aligned(nbytes):
 
 def strided(memory, dtype, shape, strides):
     size = np.dtype(NUMPY[dtype]).itemsize
-    return np.lib.stride_tricks.as_strided(memory.view(NUMPY[dtype]) if memory.size else memory[:0].view(NUMPY[dtype]), shape, [s * size for s in strides])
+    return np.lib.stride_tricks.as_strided(memory.view(NUMPY[dtype]) if memory.size else memory[:0].view(NUMPY[dtype]), shape,
+        [s * size for s in strides])
 
 
 def run(recipe, entries, tensors, scalars, dests=(), threads=1):
@@ -156,7 +160,8 @@ def run(recipe, entries, tensors, scalars, dests=(), threads=1):
                 raise getattr(__import__('builtins'), kind, RuntimeError)(message.replace('{value}', str(status >> 8)))
     results = []
     for o in recipe['outputs']:
-        results.append(None if o[0] == 'none' else buffers[o[1]][0] if o[0] == 'buffer' else tensors[o[1]] if o[0] == 'arg' else dests[o[1]])
+        results.append(None if o[0] == 'none' else buffers[o[1]][0] if o[0] == 'buffer' else tensors[o[1]] if o[0] == 'arg'
+            else dests[o[1]])
     return results, [buffers[h][0] for h in recipe['hidden']], slots
 
 
@@ -171,7 +176,8 @@ class Tape:
 
     def backward(self, grads, needed, grad=()):
         grads = list(grads) + [None] * (len(self.shapes) - len(grads))
-        request = ('backward', self.recipe['backward'], sum(1 << i for i in grad), [describe(g) for g in grads], [describe(s) for s in self.saved],
+        request = ('backward', self.recipe['backward'], sum(1 << i for i in grad), [describe(g) for g in grads], [describe(s)
+            for s in self.saved],
                    sum(1 << i for i in needed), self.syms, [number_kind(s) for s in self.scalars], 'f32')
         call = Call()
         call.tensors, call.scalars = grads + self.saved, self.scalars
@@ -199,16 +205,21 @@ def _erf(x): return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
 
 POINTWISE = {
-    'add': lambda a, b: a | b if a.dtype == bool else a + b, 'sub': np.subtract, 'mul': np.multiply, 'div': np.divide, 'neg': np.negative, 'abs': np.abs,
-    'floor': np.floor, 'ceil': np.ceil, 'trunc': np.trunc, 'round': np.rint, 'fmod': np.fmod, 'pow': np.power, 'maximum': np.maximum, 'minimum': np.minimum,
+    'add': lambda a, b: a | b if a.dtype == bool else a + b, 'sub': np.subtract, 'mul': np.multiply, 'div': np.divide, 'neg': np.negative,
+        'abs': np.abs,
+    'floor': np.floor, 'ceil': np.ceil, 'trunc': np.trunc, 'round': np.rint, 'fmod': np.fmod, 'pow': np.power, 'maximum': np.maximum,
+        'minimum': np.minimum,
     'atan2': np.arctan2, 'hypot': np.hypot, 'fma': lambda a, b, c: a * b + c, 'copysign': np.copysign,
     'idiv': lambda a, b: np.trunc(a / np.where(b == 0, 1, b)).astype(a.dtype),
-    'exp': np.exp, 'exp2': np.exp2, 'expm1': np.expm1, 'log': np.log, 'log2': np.log2, 'log10': np.log10, 'log1p': np.log1p, 'sin': np.sin, 'cos': np.cos,
-    'tan': np.tan, 'asin': np.arcsin, 'acos': np.arccos, 'atan': np.arctan, 'sinh': np.sinh, 'cosh': np.cosh, 'tanh': np.tanh, 'asinh': np.arcsinh,
+    'exp': np.exp, 'exp2': np.exp2, 'expm1': np.expm1, 'log': np.log, 'log2': np.log2, 'log10': np.log10, 'log1p': np.log1p, 'sin': np.sin,
+        'cos': np.cos,
+    'tan': np.tan, 'asin': np.arcsin, 'acos': np.arccos, 'atan': np.arctan, 'sinh': np.sinh, 'cosh': np.cosh, 'tanh': np.tanh,
+        'asinh': np.arcsinh,
     'acosh': np.arccosh, 'atanh': np.arctanh, 'sqrt': np.sqrt, 'sigmoid': lambda x: 1 / (1 + np.exp(-x)), 'erf': _erf,
     'erfc': lambda x: np.vectorize(math.erfc, otypes=[x.dtype])(x), 'lgamma': lambda x: np.vectorize(math.lgamma, otypes=[x.dtype])(x),
     'eq': np.equal, 'ne': np.not_equal, 'lt': np.less, 'le': np.less_equal, 'bit_and': np.bitwise_and, 'bit_or': np.bitwise_or,
-    'bit_xor': np.bitwise_xor, 'bit_not': np.invert, 'shl': np.left_shift, 'shr': np.right_shift, 'where': np.where, 'conj': np.conj, 'real': np.real,
+    'bit_xor': np.bitwise_xor, 'bit_not': np.invert, 'shl': np.left_shift, 'shr': np.right_shift, 'where': np.where, 'conj': np.conj,
+        'real': np.real,
     'imag': np.imag, 'make_complex': lambda a, b: a + 1j * b, 'stop': lambda x: x,
 }
 REDUCE = {'sum': np.sum, 'prod': np.prod, 'amax': np.max, 'amin': np.min, 'any': np.any, 'all': np.all}
@@ -228,7 +239,8 @@ def interpret(roots, inputs, scalars=()):
             elif n.op == 'const': out = np.asarray(at['value'])
             elif n.op == 'size': out = np.asarray(hint(at['expr']))
             elif n.op == 'iota': out = np.arange(hint(at['size'])).reshape([-1 if i == at['dim'] else 1 for i in range(at['rank'])])
-            elif n.op in ('cast', 'call', 'check'): out = x[0].real if n.op == 'cast' and x[0].dtype.kind == 'c' and np.dtype(dtype).kind != 'c' else x[0]
+            elif n.op == 'cast': out = x[0].real if np.dtype(dtype).kind != 'c' else x[0]
+            elif n.op in ('call', 'check'): out = x[0]
             elif n.op == 'reduce': out = REDUCE[at['kind']](x[0], axis=at['dims'], keepdims=True)
             elif n.op == 'argreduce': out = _argreduce(x[0], at, shape_of(n))
             elif n.op == 'scan': out = _scan(x[0], at)

@@ -70,7 +70,8 @@ def test_collate(batch, check):
 
 
 def test_collate_errors():
-    with pytest.raises(TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'object'>"):
+    with pytest.raises(TypeError, match="default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class "
+                                        "'object'>"):
         data.default_collate([object()])
     with pytest.raises(RuntimeError, match="each element in list of batch should be of equal size"):
         data.default_collate([[1], [1, 2]])
@@ -122,7 +123,8 @@ def test_order_equals_torchs():
         dataset = u.TensorDataset(t.arange(20.0).reshape(10, 2), t.arange(10))
         options = [dict(batch_size=3, shuffle=True), dict(batch_size=3, shuffle=True, drop_last=True), dict(batch_size=None),
                    dict(batch_size=4, sampler=u.RandomSampler(dataset, replacement=True, num_samples=50)),
-                   dict(batch_size=4, sampler=u.RandomSampler(dataset, num_samples=25)), dict(batch_size=4, sampler=u.SubsetRandomSampler([1, 5, 7])),
+                   dict(batch_size=4, sampler=u.RandomSampler(dataset, num_samples=25)),
+                   dict(batch_size=4, sampler=u.SubsetRandomSampler([1, 5, 7])),
                    dict(batch_size=2, shuffle=True, generator=t.Generator().manual_seed(7))]
         for option in options:
             loader = u.DataLoader(dataset, **option)

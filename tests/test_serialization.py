@@ -19,10 +19,14 @@ def content(t):
     base = t.arange(6.0).reshape(2, 3)
     t.manual_seed(0)
     return {
-        "a": base, "row": base[1], "transposed": base.t(), "state": t.nn.Linear(2, 3).state_dict(), "dtype": t.float32, "size": t.Size([1, 2]),
-        "device": t.device("cpu"), "empty": t.empty(0), "scalar": t.tensor(2.5), "bf16": t.ones(2, dtype=t.bfloat16), "half": t.ones(2, dtype=t.float16),
-        "bool": t.tensor([True, False]), "int": t.tensor([1, 2]), "byte": t.tensor([1, 255], dtype=t.uint8), "u16": t.zeros(2, dtype=t.uint16),
-        "complex": t.ones(2, dtype=t.complex64), "parameter": t.nn.Parameter(t.ones(2)), "frozen": t.nn.Parameter(t.ones(2), requires_grad=False),
+        "a": base, "row": base[1], "transposed": base.t(), "state": t.nn.Linear(2, 3).state_dict(), "dtype": t.float32,
+        "size": t.Size([1, 2]),
+        "device": t.device("cpu"), "empty": t.empty(0), "scalar": t.tensor(2.5), "bf16": t.ones(2, dtype=t.bfloat16),
+        "half": t.ones(2, dtype=t.float16),
+        "bool": t.tensor([True, False]), "int": t.tensor([1, 2]), "byte": t.tensor([1, 255], dtype=t.uint8),
+        "u16": t.zeros(2, dtype=t.uint16),
+        "complex": t.ones(2, dtype=t.complex64), "parameter": t.nn.Parameter(t.ones(2)),
+        "frozen": t.nn.Parameter(t.ones(2), requires_grad=False),
         "leaf": t.ones(2, requires_grad=True), "meta": t.empty(2, device="meta"),
         "plain": [1, 2.5, "x", None, True, b"bytes", (1, 2), 2 ** 70, 1 + 2j], "set": {1, 2}, "ordered": OrderedDict(b=1, a=2),
     }
@@ -165,7 +169,8 @@ def test_a_file_may_not_change_classes():
 
 
 def test_a_tensor_stays_inside_its_storage():
-    program = (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x02tQ"
+    program = (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storage"
+               b"ctorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x02tQ"
                b"K\x00K\x64\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR.")
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w") as archive:
@@ -235,7 +240,8 @@ def test_pickle_of_tensors():
     first, view = pickle.loads(pickle.dumps((base, base[2:4])))
     first[2] = 50.0
     assert view[0].item() == 50.0, "tensors pickled together go on sharing"
-    for tensor in (rl.ones(2, 3).t(), rl.ones(2, dtype=rl.bfloat16), rl.empty(0, 3), rl.ones(2, requires_grad=True), rl.empty(2, device="meta")):
+    for tensor in (rl.ones(2, 3).t(), rl.ones(2, dtype=rl.bfloat16), rl.empty(0, 3), rl.ones(2, requires_grad=True),
+                   rl.empty(2, device="meta")):
         same(tensor, pickle.loads(pickle.dumps(tensor)))
 
 
@@ -301,9 +307,11 @@ def test_optimizers_and_models_cross_over(tmp_path):
         other_optimizer.load_state_dict(state["optimizer"])
         x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
         model.eval(), other.eval()
-        np.testing.assert_allclose(model(writer.from_numpy(x)).detach().numpy(), other(reader.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(model(writer.from_numpy(x)).detach().numpy(), other(reader.from_numpy(x)).detach().numpy(), rtol=1e-5,
+                                   atol=1e-6)
         assert [int(entry["step"]) for entry in other_optimizer.state.values()] == [2] * 6
         writer.save(model, path)
         whole = reader.load(path, weights_only=False)
         assert type(whole[0]).__module__.split(".")[0] == reader.__name__
-        np.testing.assert_allclose(model(writer.from_numpy(x)).detach().numpy(), whole(reader.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(model(writer.from_numpy(x)).detach().numpy(), whole(reader.from_numpy(x)).detach().numpy(), rtol=1e-4,
+                                   atol=1e-5)

@@ -79,6 +79,12 @@ def explain(fn, *args, **kwargs):
     return explain_(fn, *args, **kwargs)
 
 
+def typename(obj):
+    """The name of an object's type, as torch words it."""
+    from .utils.names import typename as typename_
+    return typename_(obj)
+
+
 def stats():
     """Counters of the runtime: plans found, recipes evaluated, entries into the compiler."""
     return _C.stats()

@@ -1,7 +1,8 @@
 """What programs ask of CUDA before they use it. There is none here, and every answer says so."""
 from __future__ import annotations
 
-__all__ = ["is_available", "is_initialized", "device_count", "manual_seed", "manual_seed_all", "empty_cache", "synchronize", "current_device"]
+__all__ = ["is_available", "is_initialized", "device_count", "manual_seed", "manual_seed_all", "empty_cache", "synchronize",
+           "current_device"]
 
 
 def _unavailable():

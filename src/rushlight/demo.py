@@ -86,8 +86,8 @@ def train(model, epochs: int, quiet: bool = False) -> tuple[list[float], float]:
             losses.append(loss.item())
             first_step = first_step or time.perf_counter() - started
             if not quiet:
-                last = step == len(loader) - 1
-                progress.advance(f"epoch {epoch + 1:2d}/{epochs}  loss {losses[-1]:.4f}", newline=last and (epoch % 5 == 4 or epoch == epochs - 1))
+                keep = step == len(loader) - 1 and (epoch % 5 == 4 or epoch == epochs - 1)
+                progress.advance(f"epoch {epoch + 1:2d}/{epochs}  loss {losses[-1]:.4f}", newline=keep)
         schedule.step()
     return losses, first_step
 
@@ -153,6 +153,7 @@ def main(output: str = ".", epochs: int = EPOCHS, seed: int = 0, quiet: bool = F
     picture(losses, test.images.tolist(), test.classes.tolist(), predicted, score).save(drawing)
     if not quiet:
         print(f"Test accuracy {score:.2%} on {len(test)} images. First step {first_step:.2f} s, training {trained - started:.2f} s, "
-              f"{(trained - started - first_step) / max(1, len(losses) - 1) * 1e6:.0f} µs a step, all in all {time.perf_counter() - started:.2f} s.")
+              f"{(trained - started - first_step) / max(1, len(losses) - 1) * 1e6:.0f} µs a step, all in all "
+              f"{time.perf_counter() - started:.2f} s.")
         print(f"Saved {checkpoint} (torch.load reads it too) and {drawing}.")
     return score

@@ -3,9 +3,9 @@
 Light on purpose: a recipe that is in memory, in the pack or on disk is found, its kernels loaded and handed over without importing
 the compiler. Only a real miss imports `compiler.request`.
 
-A stored entry is a list of recipes for one generic key (op, schema, form, grad mask, by-value arguments, dtypes, size and stride classes, default
-dtype, source hash, CPU tier, compiler version). Recipes have guards over the integers of the call; the first whose guards hold is taken, and
-a call that none fits adds another.
+A stored entry is a list of recipes for one generic key (op, schema, form, grad mask, by-value arguments, dtypes, size and stride classes,
+default dtype, source hash, CPU tier, compiler version). Recipes have guards over the integers of the call; the first whose guards hold is
+taken, and a call that none fits adds another.
 """
 import marshal
 from _thread import RLock
@@ -26,7 +26,7 @@ def install():
     from . import _C as runtime
     _C = runtime
     _C.set_hooks(compile=compile_call)
-    for definition in registry.all(): definition.op          # made now: the runtime finds operators by name
+    for definition in registry.all(): definition.build()        # made now: the runtime finds operators by name
 
 
 # ----------------------------------------------------------------------------------------------------------------- request
@@ -70,8 +70,10 @@ def _plain(p, value):
     return str(value)
 
 
-DTYPE_NAMES = {'bool': 'b1', 'uint8': 'u8', 'int8': 'i8', 'int16': 'i16', 'int32': 'i32', 'int64': 'i64', 'float16': 'f16', 'bfloat16': 'bf16',
-               'float32': 'f32', 'float64': 'f64', 'complex64': 'c64', 'complex128': 'c128', 'uint16': 'u16', 'uint32': 'u32', 'uint64': 'u64',
+DTYPE_NAMES = {'bool': 'b1', 'uint8': 'u8', 'int8': 'i8', 'int16': 'i16', 'int32': 'i32', 'int64': 'i64', 'float16': 'f16',
+    'bfloat16': 'bf16',
+               'float32': 'f32', 'float64': 'f64', 'complex64': 'c64', 'complex128': 'c128', 'uint16': 'u16', 'uint32': 'u32',
+                   'uint64': 'u64',
                'float8_e4m3fn': 'f8e4m3', 'float8_e5m2': 'f8e5m2', 'complex32': 'c32'}
 
 
@@ -90,7 +92,8 @@ def tensor_class(t):
     code, device, shape, strides, bits = t
     live = [i for i, s in enumerate(shape) if s > 1]
     order = tuple(sorted(live, key=lambda i: (strides[i], -i)))
-    return (code, device, bits, tuple(map(size_class, shape)), tuple(size_class(strides[i]) if i in live else None for i in range(len(shape))), order)
+    return (code, device, bits, tuple(map(size_class, shape)), tuple(size_class(strides[i]) if i in live else None
+        for i in range(len(shape))), order)
 
 
 def sym_class(n): return -2 if n < -1 else min(n, 2)
@@ -100,7 +103,8 @@ def generic_key(request):
     """The request without its particular sizes."""
     if request[0] == 'backward':
         _, forward, mask, grads, saved, needed, syms, kinds, default = request
-        parts = (forward, mask, [_described(g) for g in grads], [_described(s) for s in saved], needed, tuple(map(sym_class, syms)), kinds, default)
+        parts = (forward, mask, [_described(g) for g in grads], [_described(s) for s in saved], needed, tuple(map(sym_class, syms)), kinds,
+            default)
         return 'backward', repr(parts)
     _, name, signature, form, mask, params, dests, default = request
     classes = []
@@ -143,6 +147,7 @@ def source_stamp():
     if _stamp is None:
         import hashlib
         import os
+
         from .compiler import jit
         digest = hashlib.sha256(f'{jit.SCHEME} {jit.tier()} {jit.compiler_version()}'.encode())
         root = os.path.dirname(os.path.abspath(__file__))

@@ -191,9 +191,14 @@ class OpDef:
     @property
     def op(self):
         """The C++ Op with its faces."""
+        return self._op or self.build()
+
+    def build(self):
+        """Make the C++ Op, once."""
         if self._op is None:
             from . import _C
-            signatures = [([(p.name, p.type, _C.REQUIRED if p.default is REQUIRED else p.default, p.keyword_only) for p in s.params], s.returns)
+            signatures = [([(p.name, p.type, _C.REQUIRED if p.default is REQUIRED else p.default, p.keyword_only) for p in s.params],
+                s.returns)
                           for s in self.signatures]
             self._op = _C.Op(self.name, signatures, self, self.forms, self.native)
         return self._op
@@ -226,7 +231,8 @@ def _fits(p, value):
     if kind in ('Scalar!', 'float!'): return number and not isinstance(value, SymInt)
     if kind == 'int': return isinstance(value, int) and not isinstance(value, bool)
     if kind == 'SymInt': return integer
-    if kind in ('int[]', 'SymInt[]'): return integer or isinstance(value, (list, tuple)) and every(isinstance(v, (int, SymInt)) for v in value)
+    if kind in ('int[]', 'SymInt[]'): return integer or isinstance(value, (list, tuple)) and every(isinstance(v, (int, SymInt))
+        for v in value)
     if kind == 'bool': return isinstance(value, bool)
     if kind == 'str': return isinstance(value, str)
     return True
@@ -250,7 +256,8 @@ def _fit(signature, args, kwargs):
     return values
 
 
-def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None, errors=None,
+def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
+    errors=None,
        differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]

@@ -97,7 +97,8 @@ def _tensor_over(storage, dtype, offset: int, size, stride) -> Tensor:
     reach = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
     needed = (offset + reach) * dtype.itemsize if reach else 0
     if offset < 0 or any(s < 0 for s in stride) or needed > storage.untyped.nbytes():
-        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {dtype.itemsize} "
+        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+                           f"{dtype.itemsize} "
                            f"requiring a storage size of {needed} are out of bounds for storage of size {storage.untyped.nbytes()}")
     return rl.empty(0, dtype=dtype).set_(storage.untyped, offset, size, stride)
 
@@ -288,7 +289,8 @@ class _Pickler(pickle._Pickler):
         elif isinstance(obj, rl.dtype):
             self._write_name("torch", _dtype_name(obj), obj)
         elif isinstance(obj, type) and module.startswith("rushlight.nn.modules."):
-            self._write_name("torch" + module[len("rushlight"):], obj.__qualname__, obj)        # a whole model, layer classes by torch's names
+            # a whole model: its layers are classes that torch has too
+            self._write_name("torch" + module[len("rushlight"):], obj.__qualname__, obj)
         else:
             super().save_global(obj, name)
 
@@ -524,7 +526,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only: bool | None 
         raise ValueError("f must be a file path in order to use the mmap argument")
     if not (hasattr(f, "read") and hasattr(f, "seek") and hasattr(f, "tell")):
         missing = next((name for name in ("read", "seek", "tell") if not hasattr(f, name)), "read")
-        raise AttributeError(f"'{type(f).__name__}' object has no attribute '{missing}'. You can only torch.load from a file that is seekable. "
+        raise AttributeError(f"'{type(f).__name__}' object has no attribute '{missing}'. You can only torch.load from a file that is "
+                             "seekable. "
                              "Please pre-load the data into a buffer like io.BytesIO and try to load from it instead.")
     return _load_archive(f, map_location, restricted, False, pickle_load_args)
 
@@ -540,7 +543,8 @@ def _open_archive(file):
         raise RuntimeError("this file is in the format torch used before its zip files (or a plain pickle), which is not supported; "
                            "load it with torch once and save it again")
     if head != b"PK\x03\x04":
-        raise pickle.UnpicklingError(f"invalid load key, {chr(head[0])!r}: this is not a file written by save (a zip archive starts with 'PK')")
+        raise pickle.UnpicklingError(f"invalid load key, {chr(head[0])!r}: this is not a file written by save (a zip archive starts with "
+                                     "'PK')")
     try:
         return zipfile.ZipFile(file, "r")
     except zipfile.BadZipFile as error:
@@ -586,7 +590,8 @@ class _Records:
         import zlib
         info = self._info(name)
         if info.file_size != nbytes:
-            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: the record has {info.file_size} bytes, the tensors need {nbytes}")
+            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: the record has {info.file_size} bytes, the tensors need "
+                               f"{nbytes}")
         if nbytes == 0:
             return rl.empty(0, dtype=rl.uint8).untyped_storage()
         if self.mapped is not None and info.compress_type == 0:
@@ -607,7 +612,8 @@ class _Records:
         except Exception as error:
             raise RuntimeError(f"PytorchStreamReader failed reading file {name}: file read failed ({error})") from None
         if done != nbytes or zlib.crc32(target) != info.CRC:
-            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: file read failed (its checksum does not match: the file is damaged)")
+            raise RuntimeError(f"PytorchStreamReader failed reading file {name}: file read failed (its checksum does not match: the file "
+                               "is damaged)")
         return holder.untyped_storage()
 
     def _data_offset(self, info) -> int:
@@ -663,8 +669,10 @@ def _locator(map_location):
         if kind in ("cpu", "meta"):
             return kind
         if kind == "cuda":
-            raise RuntimeError("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
-                               "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU.")
+            raise RuntimeError("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are "
+                               "running on a "
+                               "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the "
+                               "CPU.")
         raise RuntimeError(f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location}); "
                            "pass map_location='cpu'")
 

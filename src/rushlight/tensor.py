@@ -176,6 +176,8 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     import copy
+
+    from . import serialization  # noqa: F401  (gives storages their copy protocol)
     with _C.no_grad_guard():
         storage = copy.deepcopy(self.untyped_storage(), memo)
         new = _C.tensor_over(storage, self.dtype, self.storage_offset(), tuple(self.size()), tuple(self.stride()))

@@ -35,7 +35,8 @@ class _Mismatch(Exception):
 class _Comparison:
     def __init__(self, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, allow_subclasses) -> None:
         if (rtol is None) != (atol is None):
-            raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}.")
+            raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+                             f"{'rtol' if rtol is None else 'atol'}.")
         self.given = None if rtol is None else (rtol, atol)
         self.equal_nan = equal_nan
         self.check_device, self.check_dtype, self.check_layout, self.check_stride = check_device, check_dtype, check_layout, check_stride
@@ -154,15 +155,17 @@ class _Comparison:
                 matches |= np.isnan(a) & np.isnan(e)
             if matches.all():
                 return
-            relative = np.where(difference == 0, 0, difference / magnitude) if common.kind in "fc" else difference.astype(np.float32) / magnitude
+            if common.kind in "fc":
+                relative = np.where(difference == 0, 0, difference / magnitude)
+            else:
+                relative = difference.astype(np.float32) / magnitude
         wrong = int(matches.size - matches.sum())
         lines = [f"Tensor-likes are not {'equal' if equality else 'close'}!", "",
                  f"Mismatched elements: {wrong} / {matches.size} ({wrong / matches.size:.1%})"]
         for label, values, limit in (("absolute", difference, atol), ("relative", relative, rtol)):
             values = np.where(matches, np.zeros((), values.dtype), values)
-            flat = int(np.argmax(np.where(np.isnan(values), np.inf, values) if values.dtype.kind == "f" and np.isnan(values).any() else values))
-            if values.dtype.kind == "f" and np.isnan(values).any():
-                flat = int(np.argmax(np.isnan(values)))
+            unknown = np.isnan(values) if values.dtype.kind == "f" else np.zeros(1, bool)
+            flat = int(np.argmax(unknown if unknown.any() else values))          # a NaN is the greatest difference of all
             at = tuple(int(i) for i in np.unravel_index(flat, values.shape))
             allowed = "" if equality else f" (up to {limit} allowed)"
             lines.append(f"Greatest {label} difference: {values.reshape(-1)[flat].item()} at index {at}{allowed}")
@@ -205,7 +208,8 @@ def assert_close(actual, expected, *, allow_subclasses: bool = True, rtol: float
 
 def assert_allclose(actual, expected, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = "") -> None:
     """The old name: attributes are not compared."""
-    assert_close(rl.as_tensor(actual), rl.as_tensor(expected), rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True, check_dtype=False,
+    assert_close(rl.as_tensor(actual), rl.as_tensor(expected), rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True,
+                 check_dtype=False,
                  check_stride=False, msg=msg or None)
 
 

@@ -109,6 +109,21 @@ def test_several_roots():
     assert x.grad.tolist() == [4.0, 42.0]
 
 
+def test_more_arguments_than_a_mask_has_bits():
+    xs = [rl.ones(2, requires_grad=i % 2 == 0) for i in range(100)]
+    (rl.cat(xs) * 3).sum().backward()
+    assert all((x.grad.tolist() == [3.0, 3.0]) if x.requires_grad else x.grad is None for x in xs)
+
+
+def test_zero_by_structure_is_zero_and_unused_is_none():
+    x, y = leaf(1.0), leaf(2.0)
+    z = x * y
+    z.zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == [0.0] and y.grad.tolist() == [0.0]
+    assert rl.autograd.grad((x * 2).sum(), [x, y], allow_unused=True)[1] is None
+
+
 def test_create_graph():
     x = leaf(2.0)
     y = (x * x * x).sum()

@@ -110,8 +110,7 @@ def test_multi_output_views_are_not_written():
     y = leaf(1.0, 2.0) * 1
     a, _ = y.unbind()
     with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and is being modified inplace. This view is the output of a "
-                                           "function that "
-                       "returns multiple views."):
+                                           "function that returns multiple views."):
         a.mul_(2)
     a, _ = y.chunk(2)
     with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):

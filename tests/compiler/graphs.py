@@ -36,10 +36,12 @@ class Graphs:
         return Value(self, node)
 
     def const(self, v, dtype='f32'): return Value(self, self.graph.node('const', (), {'value': v}, (), dtype))
-    def scalar(self, index, kind='f', dtype='f32'): return Value(self, self.graph.node('scalar', (), {'index': index, 'kind': kind}, (), dtype))
+    def scalar(self, index, kind='f', dtype='f32'): return Value(self,
+                                                                 self.graph.node('scalar', (), {'index': index, 'kind': kind}, (), dtype))
     def size(self, expr, dtype='f32'): return Value(self, self.graph.node('size', (), {'expr': expr}, (), dtype))
     def iota(self, size, dim, rank):
-        return Value(self, self.graph.node('iota', (), {'dim': dim, 'size': size, 'rank': rank}, tuple(size if i == dim else 1 for i in range(rank)), 'i64'))
+        return Value(self, self.graph.node('iota', (), {'dim': dim, 'size': size, 'rank': rank},
+                                           tuple(size if i == dim else 1 for i in range(rank)), 'i64'))
 
     def op(self, name, *args, shape=None, dtype=None, **attrs):
         like = next(a for a in args if isinstance(a, Value))

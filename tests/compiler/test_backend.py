@@ -11,7 +11,8 @@ RNG = np.random.default_rng(0)
 
 
 def normal(*shape): return RNG.standard_normal(shape).astype(np.float32)
-def same(a, b): return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(np.ascontiguousarray(a).view(np.uint8), np.ascontiguousarray(b).view(np.uint8))
+def same(a, b): return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(np.ascontiguousarray(a).view(np.uint8),
+                                                                                    np.ascontiguousarray(b).view(np.uint8))
 def layouts(a):
     """The same values behind other strides."""
     yield a
@@ -37,8 +38,10 @@ def test_broadcast_scalars_and_views():
     a, row, column = normal(30, 50), normal(50), normal(30, 1)
     g = Graphs()
     x = g.input(a)
-    outs = g.run([x * g.input(row) + g.input(column), x * g.scalar(0), x.permute(1, 0), x.flip(1), x.slice(1, 3, 10, 4), x.flip(0).slice(0, 1, 5)], scalars=[2.5])
-    for got, want in zip(outs, [a * row + column, a * np.float32(2.5), a.T, a[:, ::-1], a[:, 3::4][:, :10], a[::-1][1:6]]): assert np.array_equal(got, want)
+    outs = g.run([x * g.input(row) + g.input(column), x * g.scalar(0), x.permute(1, 0), x.flip(1), x.slice(1, 3, 10, 4),
+                  x.flip(0).slice(0, 1, 5)], scalars=[2.5])
+    for got, want in zip(outs, [a * row + column, a * np.float32(2.5), a.T, a[:, ::-1], a[:, 3::4][:, :10],
+                                a[::-1][1:6]]): assert np.array_equal(got, want)
 
 
 def test_reshapes():
@@ -49,7 +52,8 @@ def test_reshapes():
         d = x.shape
         merged = (x + 1.0).reshape(d[0], d[1] * d[2])
         outs = g.run([merged, merged.reshape(*d) * 2.0, x.reshape(d[0] * d[1], d[2]), x.permute(2, 0, 1).reshape(d[2], d[0] * d[1]) - 1.0])
-        for got, want in zip(outs, [(a + 1).reshape(4, 30), (a + 1) * 2, a.reshape(24, 5), a.transpose(2, 0, 1).reshape(5, 24) - 1]): assert np.array_equal(got, want)
+        for got, want in zip(outs, [(a + 1).reshape(4, 30), (a + 1) * 2, a.reshape(24, 5),
+                                    a.transpose(2, 0, 1).reshape(5, 24) - 1]): assert np.array_equal(got, want)
 
 
 def test_one_recipe_serves_many_shapes():
@@ -139,8 +143,10 @@ def test_kinds_and_special_values(dims):
     a[3, 5], a[4, :], a[:, 7] = np.nan, -np.inf, np.inf
     g = Graphs()
     x = g.input(a)
-    big, small, arg_big, arg_small, some, every = g.run([x.amax(*dims), x.reduce('amin', *dims), x.argreduce('argmax', *dims), x.argreduce('argmin', *dims),
-                                                         x.op('lt', 0.0).reduce('any', *dims), x.op('lt', 0.0).reduce('all', *dims)], threads=2)
+    big, small, arg_big, arg_small, some, every = g.run([x.amax(*dims), x.reduce('amin', *dims), x.argreduce('argmax', *dims),
+                                                         x.argreduce('argmin', *dims),
+                                                         x.op('lt', 0.0).reduce('any', *dims), x.op('lt', 0.0).reduce('all', *dims)],
+                                                         threads=2)
     axis = dims[0] if len(dims) == 1 else None
     keep = lambda v: v.reshape(big.shape)
     assert np.array_equal(big, keep(a.max(axis)), equal_nan=True) and np.array_equal(small, keep(a.min(axis)), equal_nan=True)
@@ -239,7 +245,8 @@ def test_guarded_load_pads():
     x = g.input(a)
     at = g.iota(x.shape[1] + 4, 1, 2) - 2
     inside = g.op('bit_and', g.op('le', g.const(0, 'i64'), at), g.op('lt', at, g.size(x.shape[1], 'i64')))
-    padded = g.op('load', x, g.iota(x.shape[0], 0, 2), at, inside, g.const(3.0), guarded=True, shape=(x.shape[0], x.shape[1] + 4), dtype='f32')
+    padded = g.op('load', x, g.iota(x.shape[0], 0, 2), at, inside, g.const(3.0), guarded=True, shape=(x.shape[0], x.shape[1] + 4),
+                  dtype='f32')
     assert np.array_equal(g.run([padded])[0], np.pad(a, ((0, 0), (2, 2)), constant_values=3))
 
 
@@ -301,7 +308,8 @@ def test_float_to_integer_as_torch_does():
     assert i64.tolist() == [300, -1, -300, 2, -2, lowest64, lowest64, lowest64, 3000000000, lowest64] and b1.all()
 
 
-@pytest.mark.parametrize('dtype', [np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int64, np.float16, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize('dtype', [np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int64, np.float16, np.float64, np.complex64,
+                                   np.complex128])
 def test_every_dtype_loads_and_stores(dtype):
     a = (normal(7, 45) * 5 + (1j * normal(7, 45) if np.dtype(dtype).kind == 'c' else 0)).astype(dtype)
     for layout in layouts(a):
@@ -322,7 +330,8 @@ def test_complex_arithmetic():
 
 
 # --------------------------------------------------------------------------------------------------------------- aliasing
-@pytest.mark.parametrize('body', [lambda x: x * 2.0, lambda x: x.flip(0), lambda x: x / x.sum(0, 1), lambda x: x.permute(1, 0), lambda x: x / x.sum(1),
+@pytest.mark.parametrize('body', [lambda x: x * 2.0, lambda x: x.flip(0), lambda x: x / x.sum(0, 1), lambda x: x.permute(1, 0),
+                                  lambda x: x / x.sum(1),
                                   lambda x: x.scan('sum', 0), lambda x: (x - x.amax(1)).exp() / (x - x.amax(1)).exp().sum(1)])
 def test_in_place_is_as_if_copied(body):
     a = normal(40, 40)
@@ -341,7 +350,8 @@ def test_destination_strides():
         g = Graphs()
         x = g.input(a)
         g.run([(x - x.amax(2, 3)).exp()], dests=[out])
-        assert np.array_equal(out, np.exp(a - a.max((2, 3), keepdims=True))) or np.allclose(out, np.exp(a - a.max((2, 3), keepdims=True)), rtol=1e-6)
+        assert np.array_equal(out, np.exp(a - a.max((2, 3), keepdims=True))) or np.allclose(out, np.exp(a - a.max((2, 3), keepdims=True)),
+                                                                                            rtol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------- objects, cache
@@ -353,7 +363,8 @@ def test_equal_kernels_are_one_object():
 
 
 def test_unknown_symbols_are_refused():
-    text = 'define double @kernel(double %a) {\n  %x = call double @fmod(double %a, double 2.0)\n  ret double %x\n}\ndeclare double @fmod(double, double)\n'
+    text = 'define double @kernel(double %a) {\n  %x = call double @fmod(double %a, double 2.0)\n  ret double %x\n}\n'
+    text += 'declare double @fmod(double, double)\n'
     with pytest.raises(RuntimeError, match=r'calls fmod\(\)'): jit.generate(text)
 
 

@@ -1,4 +1,4 @@
-"""Random graphs through the backend against the interpreter. Values are small whole numbers in f64, so every order of sums agrees exactly."""
+"""Random graphs through the backend against the interpreter. Values are small whole numbers in f64: every order of sums agrees exactly."""
 import os
 import random
 
@@ -36,7 +36,8 @@ class Maker:
 
     def step(self):
         x, g, r = self.pick(), self.g, self.r
-        kind = r.choice(('add', 'sub', 'maximum', 'where', 'reduce', 'reduce', 'broadcast', 'permute', 'flip', 'slice', 'reshape', 'merge', 'split', 'scan', 'cat',
+        kind = r.choice(('add', 'sub', 'maximum', 'where', 'reduce', 'reduce', 'broadcast', 'permute', 'flip', 'slice', 'reshape',
+                         'merge', 'split', 'scan', 'cat',
                          'gather', 'iota', 'expand', 'argreduce', 'matmul', 'scatter', 'pad'))
         rank = len(x.shape)
         d = r.randrange(rank) if rank else 0
@@ -59,26 +60,30 @@ class Maker:
             return x.reshape(*x.shape[:k], x.shape[k] * x.shape[k + 1], *x.shape[k + 2:])
         if kind == 'reshape': return x.reshape(product(x.shape))
         if kind == 'split': return x.reshape(*x.shape[:d], 1, *x.shape[d:])
-        if kind == 'scan' and not (isinstance(x.shape[d], int) and x.shape[d] == 1): return x.scan(r.choice(('sum', 'max')), d, r.random() < .5)
+        if kind == 'scan' and not (isinstance(x.shape[d], int) and x.shape[d] == 1): return x.scan(r.choice(('sum', 'max')), d,
+                                                                                                   r.random() < .5)
         if kind == 'cat':
             y = self.like(x, exact=True)
             if y is not None: return g.op('cat', x, y, dim=d, shape=(*x.shape[:d], x.shape[d] * 2, *x.shape[d + 1:]), dtype='f64')
         if kind == 'gather':
             last = g.op('fmod', x.op('abs').cast('i64'), g.size(x.shape[d], 'i64'))
-            index = [last if i == d else g.iota(n, i, rank) if not (isinstance(n, int) and n == 1) else g.const(0, 'i64') for i, n in enumerate(x.shape)]
+            index = [last if i == d else g.iota(n, i, rank) if not (isinstance(n, int) and n == 1) else g.const(0, 'i64') for i,
+                     n in enumerate(x.shape)]
             return g.op('load', x, *index, guarded=False, shape=x.shape, dtype='f64')
         if kind == 'iota' and not (isinstance(x.shape[d], int) and x.shape[d] == 1): return x + g.iota(x.shape[d], d, rank).cast('f64')
         if kind == 'expand' and r.random() < .5: return x.expand(2, *x.shape)
         if kind == 'argreduce': return x.argreduce('argmax', d).cast('f64')
         if kind == 'matmul' and rank == 2: return g.op('matmul', x, x.permute(1, 0), shape=(x.shape[0], x.shape[0]), dtype='f64')
         if kind == 'scatter':
-            index = [g.op('fmod', x.op('abs').cast('i64'), g.size(n, 'i64')) if i == d else g.iota(n, i, rank) if not (isinstance(n, int) and n == 1) else g.const(0, 'i64')
+            index = [g.op('fmod', x.op('abs').cast('i64'), g.size(n, 'i64')) if i == d else g.iota(n, i, rank)
+                     if not (isinstance(n, int) and n == 1) else g.const(0, 'i64')
                      for i, n in enumerate(x.shape)]
             return g.op('scatter', x, x + 1.0, *index, combine='add', shape=x.shape, dtype='f64')
         if kind == 'pad':
             at = g.iota(x.shape[d] + 3, d, rank) - 2
             inside = g.op('bit_and', g.op('le', g.const(0, 'i64'), at), g.op('lt', at, g.size(x.shape[d], 'i64')))
-            index = [at if i == d else g.iota(n, i, rank) if not (isinstance(n, int) and n == 1) else g.const(0, 'i64') for i, n in enumerate(x.shape)]
+            index = [at if i == d else g.iota(n, i, rank) if not (isinstance(n, int) and n == 1) else g.const(0, 'i64') for i,
+                     n in enumerate(x.shape)]
             shape = (*x.shape[:d], x.shape[d] + 3, *x.shape[d + 1:])
             return g.op('load', x, *index, inside, g.const(7.0, 'f64'), guarded=True, shape=shape, dtype='f64')
         return x + 1.0

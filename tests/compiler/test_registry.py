@@ -6,7 +6,8 @@ from rushlight.registry import REQUIRED, parse_schema
 
 
 def test_schema_types_defaults_and_returns():
-    s = parse_schema("f(Tensor self, Tensor|Scalar other, int[2] size=1, str? mode='a,b', *, Scalar! p=0.5, Tensor?[] xs=[]) -> (Tensor values, Tensor indices)")
+    s = parse_schema("f(Tensor self, Tensor|Scalar other, int[2] size=1, str? mode='a,b', *, Scalar! p=0.5, Tensor?[] xs=[]) "
+                     "-> (Tensor values, Tensor indices)")
     assert [p.kind for p in s.params] == ['Tensor', 'Tensor|Scalar', 'int[]', 'str', 'Scalar!', 'Tensor[]']
     assert [p.default for p in s.params] == [REQUIRED, REQUIRED, 1, 'a,b', 0.5, []]
     assert [p.keyword_only for p in s.params] == [False] * 4 + [True] * 2
@@ -36,7 +37,8 @@ def test_bodies_bind_by_name_then_in_order():
 
 
 def test_overloads_share_one_body():
-    d = define(['_t(Tensor self) -> Tensor', '_t(Tensor self, int dim, bool keepdim=False) -> Tensor'], lambda self, dim=None, keepdim=False: None)
+    d = define(['_t(Tensor self) -> Tensor', '_t(Tensor self, int dim, bool keepdim=False) -> Tensor'], lambda self, dim=None,
+        keepdim=False: None)
     assert d.arguments(dict(self='S')) == ['S', None, False]
     assert d.arguments(dict(self='S', dim=1, keepdim=True)) == ['S', 1, True]
 

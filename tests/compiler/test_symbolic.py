@@ -6,7 +6,7 @@ import pytest
 from rushlight.compiler.symbolic import Program, SymInt, contiguous_strides, evaluate, known_equal
 
 
-def make(*sizes): 
+def make(*sizes):
     p = Program()
     return p, [p.entry('size', n, f'n{i}') for i, n in enumerate(sizes)]
 
@@ -23,7 +23,8 @@ def test_canonical_form():
     assert known_equal(a * b // b, a) and (a * b) % a == 0 and known_equal(2 * a - a, a)
 
 
-@pytest.mark.parametrize('question', [lambda a, b: a > 1, lambda a, b: a * b > b, lambda a, b: a * b >= 4, lambda a, b: a != 0, lambda a, b: a + b != 3,
+@pytest.mark.parametrize('question', [lambda a, b: a > 1, lambda a, b: a * b > b, lambda a, b: a * b >= 4, lambda a, b: a != 0, lambda a,
+    b: a + b != 3,
                                       lambda a, b: not a * b == b, lambda a, b: a * b + a > b])
 def test_class_facts_cost_no_guard(question):
     p, (a, b) = make(3, 4)
@@ -55,8 +56,10 @@ def test_a_size_is_not_a_number():
 def random_expression(rng, p, leaves, depth):
     if depth == 0: return rng.choice(leaves + [rng.randint(-3, 5)])
     x, y = (random_expression(rng, p, leaves, depth - 1) for _ in range(2))
-    return rng.choice([lambda: x + y, lambda: x - y, lambda: x * y, lambda: p.floordiv(x, y), lambda: p.mod(x, y), lambda: p.min(x, y), lambda: p.max(x, y),
-                       lambda: p.ceildiv(x, y), lambda: p.gcd(x, y), lambda: p.select(p.lt(x, y), x, y), lambda: p.le(x, y), lambda: p.eq(x, y)])()
+    return rng.choice([lambda: x + y, lambda: x - y, lambda: x * y, lambda: p.floordiv(x, y), lambda: p.mod(x, y), lambda: p.min(x, y),
+        lambda: p.max(x, y),
+                       lambda: p.ceildiv(x, y), lambda: p.gcd(x, y), lambda: p.select(p.lt(x, y), x, y), lambda: p.le(x, y),
+                           lambda: p.eq(x, y)])()
 
 
 @pytest.mark.parametrize('seed', range(40))

@@ -11,19 +11,15 @@ DTYPES = {getattr(torch, n): getattr(rl, n) for n in ("bool", "uint8", "int8", "
 
 
 def tensor_to_rl(t: torch.Tensor):
-    """A rushlight tensor over a copy of the same storage, with the same sizes, strides and offset."""
+    """A rushlight tensor over a copy of the whole storage, with the same sizes, strides, offset, conj and neg bits."""
     base = t.detach()
-    extent = 1 + sum((s - 1) * st for s, st in zip(base.shape, base.stride())) if base.numel() else 0
-    flat = torch.empty(extent, dtype=t.dtype)
-    if extent:
-        flat.copy_(torch.as_strided(base.resolve_conj().resolve_neg() if base.is_conj() or base.is_neg() else base, (extent,), (1,), base.storage_offset())
-                   if not (base.is_conj() or base.is_neg()) else torch.zeros(extent, dtype=t.dtype))
-    if base.is_conj() or base.is_neg():
-        out = _flat_to_rl(base.resolve_conj().resolve_neg().contiguous().reshape(-1)).reshape(tuple(t.shape))
-    else:
-        out = _flat_to_rl(flat).as_strided(tuple(t.shape), tuple(t.stride()), 0)
-        if t._base is None:
-            out = out.detach()
+    if base.is_neg(): base = torch._neg_view(base)
+    if base.is_conj(): base = base.conj()
+    storage = torch.empty(0, dtype=t.dtype).set_(base.untyped_storage())
+    out = _flat_to_rl(storage).as_strided(tuple(base.shape), tuple(base.stride()), base.storage_offset())
+    if t._base is None: out = out.detach()
+    if t.is_conj(): out = out.conj()
+    if t.is_neg(): out = rl._neg_view(out)
     return out.requires_grad_(True) if t.requires_grad else out
 
 

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip('torch')
 
 import replay  # noqa: E402
+
 from rushlight import plans  # noqa: E402
 
 F = torch.nn.functional
@@ -21,20 +22,30 @@ def i(high, *shape): return RNG.integers(0, high, shape)
 # name, arguments, arguments that want a gradient, torch's function
 CASES = [
     ('add', (f(3, 4), f(4)), (0, 1), torch.add), ('add', (f(3, 4), 2.5), (0,), torch.add), ('add', (i(9, 3), 2.5), (), torch.add),
-    ('mul', (f(3, 1), f(1, 4)), (0, 1), torch.mul), ('div', (f(3, 4), p(4)), (0, 1), torch.div), ('pow', (p(3, 4), f(3, 4)), (0, 1), torch.pow),
-    *[(n, (p(3, 4),), (0,), getattr(torch, n)) for n in 'exp tanh sigmoid sin cos log sqrt erf log1p expm1 rsqrt square reciprocal'.split()],
-    ('sum', (f(3, 4, 5), (0, 2)), (0,), lambda x, d: x.sum(d)), ('sum', (f(3, 4, 5),), (0,), torch.sum), ('mean', (f(3, 4, 5), (1,)), (0,), lambda x, d: x.mean(d)),
-    ('amax', (f(3, 4), (1,)), (0,), torch.amax), ('maximum', (f(3, 4), f(3, 4)), (0, 1), torch.maximum), ('prod', (f(3, 4), 1), (0,), torch.prod),
+    ('mul', (f(3, 1), f(1, 4)), (0, 1), torch.mul), ('div', (f(3, 4), p(4)), (0, 1), torch.div), ('pow', (p(3, 4), f(3, 4)), (0, 1),
+        torch.pow),
+    *[(n, (p(3, 4),), (0,), getattr(torch, n))
+        for n in 'exp tanh sigmoid sin cos log sqrt erf log1p expm1 rsqrt square reciprocal'.split()],
+    ('sum', (f(3, 4, 5), (0, 2)), (0,), lambda x, d: x.sum(d)), ('sum', (f(3, 4, 5),), (0,), torch.sum), ('mean', (f(3, 4, 5), (1,)), (0,),
+        lambda x, d: x.mean(d)),
+    ('amax', (f(3, 4), (1,)), (0,), torch.amax), ('maximum', (f(3, 4), f(3, 4)), (0, 1), torch.maximum), ('prod', (f(3, 4), 1), (0,),
+        torch.prod),
     ('var', (f(3, 4), (1,)), (0,), lambda x, d: x.var(d)), ('std', (f(3, 4), (1,)), (0,), lambda x, d: x.std(d)),
-    ('logsumexp', (f(3, 4), (1,)), (0,), torch.logsumexp), ('cumsum', (f(3, 4), 1), (0,), torch.cumsum), ('softmax', (f(3, 4), 1), (0,), torch.softmax),
-    ('log_softmax', (f(3, 4), 1), (0,), torch.log_softmax), ('where', (f(3, 4) > 0, f(3, 4), f(4)), (1, 2), torch.where), ('gelu', (f(3, 4),), (0,), F.gelu),
+    ('logsumexp', (f(3, 4), (1,)), (0,), torch.logsumexp), ('cumsum', (f(3, 4), 1), (0,), torch.cumsum), ('softmax', (f(3, 4), 1), (0,),
+        torch.softmax),
+    ('log_softmax', (f(3, 4), 1), (0,), torch.log_softmax), ('where', (f(3, 4) > 0, f(3, 4), f(4)), (1, 2), torch.where), ('gelu', (f(3,
+        4),), (0,), F.gelu),
     ('silu', (f(3, 4),), (0,), F.silu), ('relu', (f(3, 4),), (0,), torch.relu), ('softplus', (f(3, 4),), (0,), F.softplus),
-    ('mm', (f(3, 4), f(4, 5)), (0, 1), torch.mm), ('matmul', (f(2, 3, 4), f(4, 5)), (0, 1), torch.matmul), ('bmm', (f(2, 3, 4), f(2, 4, 5)), (0, 1), torch.bmm),
+    ('mm', (f(3, 4), f(4, 5)), (0, 1), torch.mm), ('matmul', (f(2, 3, 4), f(4, 5)), (0, 1), torch.matmul), ('bmm', (f(2, 3, 4), f(2, 4,
+        5)), (0, 1), torch.bmm),
     ('linear', (f(3, 4), f(5, 4), f(5)), (0, 1, 2), F.linear), ('layer_norm', (f(3, 4), (4,), f(4), f(4), 1e-5), (0, 1, 2), F.layer_norm),
-    ('cross_entropy', (f(5, 7), i(7, 5)), (0,), F.cross_entropy), ('nll_loss', (f(5, 7), i(7, 5)), (0,), F.nll_loss), ('mse_loss', (f(5, 7), f(5, 7)), (0, 1), F.mse_loss),
+    ('cross_entropy', (f(5, 7), i(7, 5)), (0,), F.cross_entropy), ('nll_loss', (f(5, 7), i(7, 5)), (0,), F.nll_loss), ('mse_loss', (f(5,
+        7), f(5, 7)), (0, 1), F.mse_loss),
     ('gather', (f(3, 4), 1, i(4, 3, 2)), (0,), torch.gather), ('index_select', (f(3, 4), 1, i(4, 3)), (0,), torch.index_select),
-    ('clamp', (f(3, 4), -0.5, 0.5), (0,), torch.clamp), ('argmax', (f(3, 4), 1), (), torch.argmax), ('tril', (f(4, 4), 0), (0,), torch.tril),
-    ('flip', (f(3, 4), (0,)), (0,), torch.flip), ('roll', (f(3, 4), (1,), (1,)), (0,), torch.roll), ('repeat', (f(3, 4), (2, 2)), (0,), lambda x, r: x.repeat(r)),
+    ('clamp', (f(3, 4), -0.5, 0.5), (0,), torch.clamp), ('argmax', (f(3, 4), 1), (), torch.argmax), ('tril', (f(4, 4), 0), (0,),
+        torch.tril),
+    ('flip', (f(3, 4), (0,)), (0,), torch.flip), ('roll', (f(3, 4), (1,), (1,)), (0,), torch.roll), ('repeat', (f(3, 4), (2, 2)), (0,),
+        lambda x, r: x.repeat(r)),
 ]
 IDS = [f'{c[0]}{n}' for n, c in enumerate(CASES)]
 
@@ -157,6 +168,7 @@ def test_growing_shapes_compile_once(name, arguments):
     for n, m in ((4, 7), (33, 65), (2, 130)):
         args = arguments(n, m)
         torch_args = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in args]
-        function = {'softmax': torch.softmax, 'layer_norm': F.layer_norm, 'mm': torch.mm, 'add': torch.add, 'sum': lambda x, d: x.sum(d)}[name]
+        function = {'softmax': torch.softmax, 'layer_norm': F.layer_norm, 'mm': torch.mm, 'add': torch.add, 'sum': lambda x,
+            d: x.sum(d)}[name]
         close(replay.call(name, *args)[0], function(*torch_args))
     assert plans.counters['compiled'] == before

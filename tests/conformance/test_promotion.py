@@ -29,6 +29,7 @@ def test_classes_of_operands(levels, default):
     try:
         pools = [NUMBERS if level == NUMBER else NAMES for level in levels]
         for pair in itertools.product(*pools):
-            values = [NUMBERS[n] if level == NUMBER else torch.zeros((2,) if level == DIMENSIONED else (), dtype=theirs(n)) for n, level in zip(pair, levels)]
+            values = [NUMBERS[n] if level == NUMBER else torch.zeros((2,) if level == DIMENSIONED else (), dtype=theirs(n)) for n,
+                level in zip(pair, levels)]
             assert result_type(list(zip(pair, levels)), default) == ours(torch.result_type(*values)), (pair, levels)
     finally: torch.set_default_dtype(torch.float32)

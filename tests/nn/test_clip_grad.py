@@ -31,7 +31,8 @@ def test_small_gradients_stay():
 
 @pytest.mark.parametrize("order, expected", [(1.0, 7.0), (2.0, 5.0), (math.inf, 4.0)])
 def test_orders(order, expected):
-    assert utils.get_total_norm([param.grad for param in with_gradients() if param.grad is not None], order).item() == pytest.approx(expected)
+    assert utils.get_total_norm([param.grad for param in with_gradients() if param.grad is not None],
+                                order).item() == pytest.approx(expected)
 
 
 def test_non_finite():

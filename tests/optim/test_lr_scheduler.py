@@ -11,7 +11,8 @@ from rushlight.optim import lr_scheduler
 CASES = {
     "step": lambda s, o: s.StepLR(o, 3, 0.5), "lambda": lambda s, o: s.LambdaLR(o, lambda epoch: 0.9 ** epoch),
     "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.9), "multi step": lambda s, o: s.MultiStepLR(o, [3, 7, 7, 9]),
-    "constant": lambda s, o: s.ConstantLR(o), "linear": lambda s, o: s.LinearLR(o, total_iters=7), "exponential": lambda s, o: s.ExponentialLR(o, 0.9),
+    "constant": lambda s, o: s.ConstantLR(o), "linear": lambda s, o: s.LinearLR(o, total_iters=7), "exponential": lambda s,
+    o: s.ExponentialLR(o, 0.9),
     "polynomial": lambda s, o: s.PolynomialLR(o, 10, 2.0), "cosine": lambda s, o: s.CosineAnnealingLR(o, 8, 0.01),
     "sequential": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 10)], [5]),
 }

@@ -11,7 +11,8 @@ from rushlight.optim.optimizer import register_optimizer_step_post_hook, registe
 
 CASES = {
     "sgd": ("SGD", dict(lr=0.1)), "sgd momentum": ("SGD", dict(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01)),
-    "sgd nesterov": ("SGD", dict(lr=0.1, momentum=0.9, nesterov=True, maximize=True)), "adam": ("Adam", {}), "adam decay": ("Adam", dict(weight_decay=0.1)),
+    "sgd nesterov": ("SGD", dict(lr=0.1, momentum=0.9, nesterov=True, maximize=True)), "adam": ("Adam", {}),
+    "adam decay": ("Adam", dict(weight_decay=0.1)),
     "adamw": ("AdamW", dict(lr=0.01)), "amsgrad": ("AdamW", dict(amsgrad=True, maximize=True)), "beta 0": ("Adam", dict(betas=(0.0, 0.9))),
 }
 
@@ -174,7 +175,8 @@ def test_differentiable_steps_have_gradients(kind):
 
 
 @pytest.mark.parametrize("make, error, text", [
-    (lambda p: optim.SGD(p), TypeError, "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch.FloatTensor"),
+    (lambda p: optim.SGD(p), TypeError, "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                                        "torch.FloatTensor"),
     (lambda p: optim.SGD([]), ValueError, "optimizer got an empty parameter list"),
     (lambda p: optim.SGD([3]), TypeError, "optimizer can only optimize Tensors, but one of the params is int"),
     (lambda p: optim.SGD([p * 2]), ValueError, "can't optimize a non-leaf Tensor"),
@@ -183,7 +185,8 @@ def test_differentiable_steps_have_gradients(kind):
     (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires a momentum and zero dampening"),
     (lambda p: optim.Adam([p], betas=(0.9, 2.0)), ValueError, "Invalid beta parameter at index 1: 2.0"),
     (lambda p: optim.Adam([p], fused=True, foreach=True), RuntimeError, "`fused` and `foreach` cannot be `True` together."),
-    (lambda p: optim.SGD([p]).add_param_group({"params": {p}}), TypeError, "optimizer parameters need to be organized in ordered collections"),
+    (lambda p: optim.SGD([p]).add_param_group({"params": {p}}), TypeError, "optimizer parameters need to be organized in ordered "
+                                                                           "collections"),
     (lambda p: optim.SGD([("a", p), one_parameter()]), ValueError, "all optimizer params should be with/without names"),
     (lambda p: optim.SGD([p]).load_state_dict(optim.SGD([p, one_parameter()]).state_dict()), ValueError,
      "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"),

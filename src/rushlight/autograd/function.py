@@ -94,13 +94,11 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
     def __init__(self, *args, **kwargs) -> None:
         raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
-                           f"them on the class "
-                           "itself. Instantiating an autograd function will raise an error in a future version of PyTorch.")
+                           "them on the class itself. Instantiating an autograd function is an error.")
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
-                           "function with static "
-                           "forward method.")
+                           "function with static forward method.")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:

@@ -173,7 +173,8 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
                                                   f"{output} of the output)\n")
                 if any(not _close(a, b, 0.0, nondet_tol) for r, s in zip(analytical, again) for a, b in zip(r, s)):
                     return _fail(raise_exception, "Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                                  "multiple times gives different values, although analytical gradient matches numerical gradient."
+                                                  "multiple times gives different values, although analytical gradient matches numerical "
+                                                  "gradient. "
                                                   f"The tolerance for nondeterminism was {nondet_tol}.")
     if not _check_shapes(func, inputs, variables, raise_exception):
         return False

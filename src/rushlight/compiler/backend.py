@@ -42,7 +42,8 @@ class Build:
         self.input_of = {i.arg: i for i in inputs}
         if not self.results: self.graph = None; return
         self.graph = graph = self.results[0].node.graph
-        wanted = [o.node if same_shape(o.node.shape, o.shape) else graph.node('expand', (o.node,), {}, o.shape, o.node.dtype) for o in self.results]
+        wanted = [o.node if same_shape(o.node.shape, o.shape) else graph.node('expand', (o.node,), {}, o.shape, o.node.dtype)
+                  for o in self.results]
         roots, checks = normalise(graph, wanted)
         self.outputs = {}
         for number, (out, root) in enumerate(zip(self.results, roots)):
@@ -81,7 +82,8 @@ class Build:
         self.root_of[id(out)] = copied
 
     def may_alias(self, place, dest):
-        """Can an input be the destination itself? In-place: the arguments it names; out=: any argument (partial overlap is refused by the runtime)."""
+        """Can an input be the destination itself? In-place: the arguments it names; out=: any argument of its kind (partial overlap is
+        refused by the runtime)."""
         if place[0] != 'arg': return False
         given = self.input_of[place[1]]
         if any(i.aliases for i in self.input_of.values()): return dest in given.aliases
@@ -127,7 +129,8 @@ def stages(b, wanted=('loops', 'llvm', 'asm')):
     lines = []
     if b.graph is None: return 'no kernel is needed'
     for i, step in enumerate(b.steps):
-        if 'loops' in wanted: lines.append(f'step {i}: ' + (str(step.loops) if step.loops is not None else step.title) + f'\n  units {step.units}, grain {step.grain}, cost {step.cost}')
+        if 'loops' in wanted: lines.append(f'step {i}: ' + (str(step.loops) if step.loops is not None
+                else step.title) + f'\n  units {step.units}, grain {step.grain}, cost {step.cost}')
         if 'llvm' in wanted and step.text: lines.append(step.text)
         if 'asm' in wanted and step.text: lines.append(jit.assembly(step.text))
     return '\n'.join(lines)

@@ -3,8 +3,8 @@
     gradients(outputs, cotangents, wrt)          nodes of the gradients, in the same graph (None: structurally zero)
     partition(...)                               which forward values are saved
 
-Conjugation is done here, once: a rule is written as for reals and is handed conjugated arguments and result where they are complex, which gives
-torch's convention (g * conj(f'(z))) for every holomorphic function.
+Conjugation is done here, once: a rule is written as for reals and is handed conjugated arguments and result where they are complex, which
+gives torch's convention (g * conj(f'(z))) for every holomorphic function.
 """
 from . import trace as T
 from .graph import closure, is_complex, is_float
@@ -116,9 +116,9 @@ def _available(group, grads):
 
 
 # ---- hoist: fewer and earlier reductions -----------------------------------------------------------------------------
-# sum(v * s) -> sum(v) * s when s does not vary along the summed dimensions; sum(a + b) -> sum(a) + sum(b) when that frees the sums from waiting
-# for another reduction over the same dimensions (layer_norm backward: one pass instead of two). It changes rounding, so it runs once, on the derived
-# graph of one operator, before the operator is fused anywhere: eager and compiled then see the same sums.
+# sum(v * s) -> sum(v) * s when s does not vary along the summed dimensions; sum(a + b) -> sum(a) + sum(b) when that frees the sums from
+# waiting for another reduction over the same dimensions (layer_norm backward: one pass instead of two). It changes rounding, so it runs
+# once, on the derived graph of one operator, before the operator is fused anywhere: eager and compiled then see the same sums.
 
 def hoist(roots, cotangents):
     """Rebuild what depends on the cotangents; forward values stay exactly what they are."""
@@ -203,8 +203,8 @@ DEAR = {'matmul', 'draw', 'scan', 'scatter'}           # never computed twice
 
 
 def partition(outputs, grads, cotangents, keep_outputs=True):
-    """What the backward starts from, demand-driven from the gradients. Inputs and outputs of the operator exist anyway; the small result of a
-    reduction is dear to recompute and cheap to keep; full-size pointwise values are recomputed (on a CPU a trip to memory costs
+    """What the backward starts from, demand-driven from the gradients. Inputs and outputs of the operator exist anyway; the small result
+    of a reduction is dear to recompute and cheap to keep; full-size pointwise values are recomputed (on a CPU a trip to memory costs
     more than a polynomial).
 
     Returns (saved, stands_for): the saved nodes in the order they are met, and for each forward node that is read off a saved one, which.

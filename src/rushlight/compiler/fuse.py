@@ -188,8 +188,11 @@ class Builder:
             return self.value(x, tuple(inner))
         if op == 'slice':
             d = node.attrs['dim']
-            return self.value(x, tuple(self.scaled(c, node.attrs['step'], node.attrs['start']) if i == d else c for i, c in enumerate(view)))
-        if op == 'flip': return self.value(x, tuple(self.scaled(c, -1, node.shape[i] - 1) if i in node.attrs['dims'] else c for i, c in enumerate(view)))
+            moved = self.scaled(view[d], node.attrs['step'], node.attrs['start'])
+            return self.value(x, (*view[:d], moved, *view[d + 1:]))
+        if op == 'flip':
+            dims = node.attrs['dims']
+            return self.value(x, tuple(self.scaled(c, -1, node.shape[i] - 1) if i in dims else c for i, c in enumerate(view)))
         if op == 'reshape': return self.reshape(node, view)
         args = [self.value(a, self.aligned(view, node, a)) for a in node.args]
         return self.expr(op, args, node.dtype)
@@ -208,7 +211,8 @@ class Builder:
         comps = []
         for i, e in enumerate(node.args[1:1 + rank]):
             v = self.value(e, self.aligned(view, node, e))
-            comps.append(ZERO if is_one(x.shape[i]) and not node.attrs['guarded'] else v.attrs['affine'] if v.op == 'index' else Affine({}, v.attrs['expr']) if v.op == 'size' else v)
+            comps.append(ZERO if is_one(x.shape[i]) and not node.attrs['guarded'] else v.attrs['affine'] if v.op == 'index'
+                         else Affine({}, v.attrs['expr']) if v.op == 'size' else v)
         if not node.attrs['guarded']: return self.value(x, tuple(comps))
         valid, other = (self.value(a, self.aligned(view, node, a)) for a in node.args[1 + rank:])
         memory = self.fusion.memory_of_view(x, self.wave)
@@ -259,7 +263,7 @@ class Builder:
         partial = node.args[0]
         memory = self.fusion.memory_at(partial, self.wave)
         if memory is None: raise MustStore(partial, END_REASON['partial'])
-        strides, step = Affine(), None
+        strides = Affine()
         for i, c in enumerate(view):
             if i in memory_rest(partial): strides = strides + c.scale(memory.strides[i])
         return self.expr('combine', (), node.dtype, strides.axes, kind=node.attrs['kind'], memory=memory, strides=dict(strides.terms),
@@ -336,7 +340,8 @@ class Fusion:
         return Memory(m.place, m.dtype, node.shape, strides, offset)
 
     def run(self, schedule, lower):
-        """Kernels, and what lower(node, wave) makes of nodes that are not nests, in order. Both callbacks may raise MustStore or Indirect."""
+        """Kernels, and what lower(self, node, wave) makes of nodes that are not nests, in order. Both callbacks may raise MustStore
+        or Indirect."""
         for _ in range(10000):
             self.building = ()
             try: return self.attempt(schedule, lower)
@@ -347,15 +352,21 @@ class Fusion:
                     waits = self.after.setdefault(root, set())
                     settled = settled and e.node in waits
                     waits.add(e.node)
-                if settled and e.node in self.stored: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+                if settled and e.node in self.stored:
+                    # In memory, but not as it is needed: a result has the strides its caller wants.
+                    if e.node not in self.allocate.outputs:
+                        raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+                    self.set_apart(e.node, e.why)
                 self.stored.setdefault(e.node, e.why)
-            except Indirect as e:
-                # The value keeps its place in the graph; a copy of it becomes the result.
-                self.redirect(e.node, e.why)
-                self.roots_wanted = [r for r in self.roots_wanted if r is not e.node and r not in self.allocate.outputs] + list(self.allocate.outputs)
-                self.must[e.node] = e.why
+            except Indirect as e: self.set_apart(e.node, e.why)
             self.memories = {}
         raise RuntimeError('compiler: fusion does not settle')
+
+    def set_apart(self, node, why):
+        """Compute a result in dense memory of its own; a copy of it, made last, becomes the result."""
+        self.redirect(node, why)
+        self.roots_wanted = [r for r in self.roots_wanted if r is not node and r not in self.allocate.outputs] + list(self.allocate.outputs)
+        self.must[node] = why
 
     def attempt(self, schedule, lower):
         order = closure(self.roots_wanted)
@@ -424,26 +435,30 @@ class Fusion:
                     self.forwarded.add(t)
 
     def absorb(self, users):
-        """A result that is pointwise over one matrix product, and all that becomes of the product, is computed as the product is finished."""
-        self.tails = {}                                       # matmul -> (result, source, axes of the product, expression, product's expression)
+        """A result that is pointwise over one matrix product, and all that becomes of it, is computed as the product is finished."""
+        self.tails = {}              # matmul -> (result, axes of the product, result's expression, expression that stands for the product)
         for t in sorted(self.roots, key=lambda n: n.id):
             if t.op in ENDS or t in self.forwarded or t in self.inputs: continue
             source = self.contiguous_source(t)
-            products = [n for n in closure([source], stop=[n for n in self.roots if n is not source and n.op != 'matmul']) if n.op == 'matmul']
+            others = [n for n in self.roots if n is not source and n.op != 'matmul']
+            products = [n for n in closure([source], stop=others) if n.op == 'matmul']
             if len(products) != 1 or not self.only_leads_to(products[0], t, users): continue
             n, memory = products[0], self.memory(t)
-            if n.dtype not in ('f32', 'f64') or t.dtype != n.dtype or not same_shape(n.shape, source.shape) or n in self.roots_wanted: continue
+            if n.dtype not in ('f32', 'f64') or t.dtype != n.dtype or n in self.roots_wanted: continue
+            if not same_shape(n.shape, source.shape): continue
             strides = memory.strides if source is t else contiguous_strides(source.shape)
             if not is_one(strides[-1]) and not is_one(n.shape[-1]): continue
             dense = solid(n.shape)
             b = Builder(self, self.wave[n], [n.shape[d] for d in dense])
-            axes = {name: dense.index(d) if d in dense else None for name, d in (('batch', n.ndim - 3), ('row', n.ndim - 2), ('column', n.ndim - 1))}
+            places = ('batch', n.ndim - 3), ('row', n.ndim - 2), ('column', n.ndim - 1)
+            axes = {name: dense.index(d) if d in dense else None for name, d in places}
             view = tuple(Affine({dense.index(d): 1}) if d in dense else ZERO for d in range(n.ndim))
             product = b.expr('product', (), n.dtype, frozenset(range(len(dense))))
             b.memo[n.id, tuple(c.key for c in view)] = product
             try: root = b.value(source, view)
             except MustStore: continue
-            if any(e.op in ('reduce', 'argreduce', 'combine', 'index') or e.dtype in ('c64', 'c128') or e.op == 'load' and e.args for e in b.exprs.values()): continue
+            def foreign(e): return e.op in ('reduce', 'argreduce', 'combine', 'index') or is_complex(e.dtype) or e.op == 'load' and e.args
+            if any(foreign(e) for e in b.exprs.values()): continue
             self.tails[n] = t, axes, root, product
             self.memories[n] = Memory(memory.place, memory.dtype, n.shape, strides, memory.offset)
             self.forwarded.add(t)
@@ -464,7 +479,8 @@ class Fusion:
         for key, (signature, nodes) in list(groups.items()):
             if signature.form != 'columns' or signature.keep: continue
             for other_key, (other, others) in list(groups.items()):
-                if other_key[0] == key[0] and other.form == 'rows' and other.shape_key == signature.shape_key and len(other.row) == len(signature.inner):
+                same_space = other_key[0] == key[0] and other.form == 'rows' and other.shape_key == signature.shape_key
+                if same_space and len(other.row) == len(signature.inner):
                     others.extend(nodes)
                     del groups[key]
                     break
@@ -476,7 +492,8 @@ class Fusion:
             x, dims = n.args[0], n.attrs['dims']
             if is_column(n):
                 dense = solid(x.shape)
-                return Space('columns', x.shape, keep=[d for d in dense if d < dims[0]], rows=list(dims), inner=[d for d in dense if d > dims[-1]])
+                return Space('columns', x.shape, keep=[d for d in dense if d < dims[0]], rows=list(dims),
+                             inner=[d for d in dense if d > dims[-1]])
             return Space('flat', x.shape, inner=list(dims))
         source = self.contiguous_source(n)
         for r in reversed(self.row_reductions(n, w)):
@@ -484,7 +501,8 @@ class Fusion:
             outer = [x.shape[i] for i in solid(x.shape) if i not in dims]
             row = [x.shape[d] for d in dims]
             own = [source.shape[i] for i in solid(source.shape)]
-            if same_shape(own, outer + row) or same_shape(own, outer): return Space('rows', tuple(outer + row), row=list(range(len(outer), len(outer) + len(row))))
+            if same_shape(own, outer + row) or same_shape(own, outer):
+                return Space('rows', tuple(outer + row), row=list(range(len(outer), len(outer) + len(row))))
             raise MustStore(r, f'%{n.id} needs it in another space than its rows')
         return Space('map', tuple(source.shape[i] for i in solid(source.shape)))
 
@@ -501,7 +519,8 @@ class Fusion:
 
     def contiguous_source(self, n):
         """A reshape that gets contiguous memory of its own is written in its operand's space: the same bytes."""
-        while n.op == 'reshape' and n not in self.inputs and self.contiguous_root(n) and self.memory_at(n.args[0], self.wave[n]) is None: n = n.args[0]
+        def computed(n): return n not in self.inputs and self.memory_at(n.args[0], self.wave[n]) is None
+        while n.op == 'reshape' and self.contiguous_root(n) and computed(n): n = n.args[0]
         if n.op == 'reshape' and self.contiguous_root(n) and self.memory_of_view(n, self.wave[n]) is None: n = n.args[0]
         return n
 
@@ -580,7 +599,8 @@ class Fusion:
 class Space:
     """What a kernel runs over. form: map, rows, columns, flat."""
     def __init__(self, form, shape, keep=(), rows=(), inner=(), row=()):
-        self.form, self.shape, self.keep, self.rows, self.inner, self.row = form, tuple(shape), list(keep), list(rows), list(inner), list(row)
+        self.form, self.shape = form, tuple(shape)
+        self.keep, self.rows, self.inner, self.row = list(keep), list(rows), list(inner), list(row)
         self.shape_key = symbolic.key(tuple(d for d in shape if not is_one(d)))
         self.key = (form, self.shape_key, tuple(keep), tuple(rows), tuple(row))
 

@@ -25,6 +25,8 @@ Attributes, by operation (nodes without a line here have none):
     call      group, index              args: value, *operands. Its value is `value`; the group states a gradient. See decompose.
 reshape and expand have no attributes: the node's shape says all.
 """
+from functools import partial
+
 from .symbolic import SymInt, key, known_equal, product
 
 # name -> (code in the runtime, bytes, kind); kinds: b bool, u unsigned, i signed, f float, c complex
@@ -122,7 +124,7 @@ def broadcast_shapes(shapes, names=('a', 'b')):
     """The common shape. Sizes that differ raise torch's error; equal run-time sizes of different tensors become a guard."""
     rank = max((len(s) for s in shapes), default=0)
     out = [1] * rank
-    for k, shape in enumerate(shapes):
+    for shape in shapes:
         for i, size in enumerate(shape, start=rank - len(shape)):
             if isinstance(size, int) and size == 1: continue
             if isinstance(out[i], int) and out[i] == 1: out[i] = size
@@ -168,12 +170,15 @@ class GraphError(AssertionError):
     """A malformed graph: always a bug in a definition or in the compiler, never the user's."""
 
 
+def _require(node, ok, why):
+    if not ok: raise GraphError(f'{why}\n  {node!r}\n  ' + '\n  '.join(repr(a) for a in node.args))
+
+
 def verify(roots):
     """Check every node behind roots against the contract."""
     from .primitives import PRIMITIVES
     for n in closure(roots):
-        def require(ok, why):
-            if not ok: raise GraphError(f'{why}\n  {n!r}\n  ' + '\n  '.join(repr(a) for a in n.args))
+        require = partial(_require, n)
         require(n.dtype in DTYPES, 'unknown dtype')
         require(all(isinstance(d, (int, SymInt)) for d in n.shape), 'a shape is made of ints and SymInts')
         require(all(a.graph is n.graph and a.id < n.id for a in n.args), 'arguments come first, in the same graph')

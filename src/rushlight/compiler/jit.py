@@ -13,7 +13,8 @@ import time
 
 from . import cache
 
-# The symbols the runtime's loader resolves. LLVM invents calls silently (fmodf, __truncsfbf2 ...): a kernel that needs one is a bug here, not a crash there.
+# The symbols the runtime's loader resolves. LLVM invents calls silently (fmodf, __truncsfbf2 ...): a kernel that needs one is a bug
+# here, not a crash there.
 RUNTIME_SYMBOLS = {'memcpy', 'memset', 'memmove'}
 SCHEME = '1'                                  # part of every key: change it when the meaning of a cached object changes
 

@@ -51,7 +51,8 @@ class Affine:
     def axes(self): return frozenset(self.terms)
     @property
     def key(self): return ('affine', tuple(sorted((a, symbolic.key(c)) for a, c in self.terms.items())), symbolic.key(self.const))
-    def __repr__(self): return ' + '.join([f'{c}*i{a}' if not is_one(c) else f'i{a}' for a, c in sorted(self.terms.items())] + [str(self.const)] * (not is_zero(self.const))) or '0'
+    def __repr__(self): return ' + '.join([f'{c}*i{a}' if not is_one(c) else f'i{a}' for a,
+                                           c in sorted(self.terms.items())] + [str(self.const)] * (not is_zero(self.const))) or '0'
 
 
 ZERO = Affine()
@@ -61,7 +62,8 @@ class Memory:
     """Where a value lives: a place of the recipe (('arg', k) ('dest', k) ('buffer', Buffer)), and its strides and offset in elements."""
     __slots__ = ('place', 'dtype', 'shape', 'strides', 'offset')
 
-    def __init__(self, place, dtype, shape, strides, offset=0): self.place, self.dtype, self.shape, self.strides, self.offset = place, dtype, tuple(shape), tuple(strides), offset
+    def __init__(self, place, dtype, shape, strides, offset=0):
+        self.place, self.dtype, self.shape, self.strides, self.offset = place, dtype, tuple(shape), tuple(strides), offset
     def __repr__(self): return f'{self.place[0]} {self.place[1]}'
 
 
@@ -70,7 +72,8 @@ class Buffer:
     __slots__ = ('kind', 'dtype', 'shape', 'strides', 'elements', 'number', 'shared')
 
     def __init__(self, kind, dtype, shape, strides, elements):
-        self.kind, self.dtype, self.shape, self.strides, self.elements, self.number, self.shared = kind, dtype, shape, strides, elements, None, None
+        self.kind, self.dtype, self.shape, self.strides, self.elements = kind, dtype, shape, strides, elements
+        self.number, self.shared = None, None
     def __repr__(self): return f'{self.kind}{"" if self.number is None else self.number}'
 
 
@@ -89,8 +92,9 @@ class Expr:
                                ([str(a['offset'])] if not is_zero(a['offset']) else [])) or '0'
             return f'v{self.number} {self.dtype} = load {a["memory"]}[{where}]' + (' guarded' if a['guarded'] else '')
         if self.op == 'index': return f'v{self.number} {self.dtype} = index {self.attrs["affine"]}'
-        extra = {k: v for k, v in self.attrs.items() if k not in ('emit', 'memory', 'layout')}
-        return f'v{self.number} {self.dtype} = {self.op}({", ".join(f"v{a.number}" for a in self.args)}{", " if extra and self.args else ""}{", ".join(f"{k}={v}" for k, v in extra.items())})'
+        extra = {k: v for k, v in self.attrs.items() if k not in ('memory', 'node')}
+        inside = [f'v{a.number}' for a in self.args] + [f'{k}={v}' for k, v in extra.items()]
+        return f'v{self.number} {self.dtype} = {self.op}({", ".join(inside)})'
 
 
 def closure(roots, stop=()):
@@ -115,7 +119,8 @@ class Store:
 
 class Pass:
     def __init__(self): self.reduces, self.stores, self.columns, self.keep, self.reuse = [], [], [], {}, {}
-    def operands(self): return [r.args[0] for r in self.reduces] + [c.expr for c in self.columns] + [s.expr for s in self.stores] + list(self.keep)
+    def operands(self):
+        return [r.args[0] for r in self.reduces] + [c.expr for c in self.columns] + [s.expr for s in self.stores] + list(self.keep)
 
 
 class Kernel:
@@ -146,12 +151,14 @@ class Kernel:
         head = f'kernel {self.name} ({self.form})'
         if self.outer: head += '  for ' + ', '.join(map(axis, self.outer))
         if self.rows: head += f'  rows {", ".join(map(axis, self.rows))} in blocks of {ROWS}'
-        if self.inner is not None: head += f'  inner {axis(self.inner)}' + (f' in blocks of {BLOCK}' if self.form == 'flat' and self.partials else '')
+        if self.inner is not None: head += f'  inner {axis(self.inner)}'
+        if self.partials: head += f' in blocks of {BLOCK}'
         lines = [head]
         for e in closure(self.roots() + list(self.attrs.get('roots', ()))): lines.append('    ' + e.text())
         for i, p in enumerate(self.passes):
             if len(self.passes) > 1: lines.append(f'  pass {i}:')
-            for label, items in (('accumulate', p.reduces), ('store', p.stores), ('column', p.columns), ('keep', list(p.keep)), ('reuse', list(p.reuse))):
+            for label, items in (('accumulate', p.reduces), ('store', p.stores), ('column', p.columns), ('keep', list(p.keep)),
+                                 ('reuse', list(p.reuse))):
                 if items: lines.append(f'    {label} ' + ', '.join(map(repr, items)))
         if self.row_stores: lines.append('  per row: ' + ', '.join(map(repr, self.row_stores)))
         for s in self.partials: lines.append(f'  partial {s!r}')

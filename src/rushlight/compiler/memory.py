@@ -15,7 +15,8 @@ class Allocator:
     """Gives every stored node its memory. outputs: {node: Output}; everything else is a temporary."""
 
     def __init__(self, program, outputs, layouts):
-        self.program, self.outputs, self.layouts = program, outputs, layouts      # layouts: node -> (shape, strides, elements) for special layouts
+        # layouts: node -> (shape, strides, elements) for special layouts
+        self.program, self.outputs, self.layouts = program, outputs, layouts
         self.result_buffers = {}
 
     def __call__(self, node):
@@ -23,7 +24,8 @@ class Allocator:
         if out is not None:
             strides = tuple(out.strides) if out.strides is not None else contiguous_strides(node.shape)
             if out.dest is not None: return Memory(('dest', out.dest), node.dtype, node.shape, strides)
-            if node not in self.result_buffers: self.result_buffers[node] = Buffer(out.kind, node.dtype, node.shape, strides, elements(node.shape))
+            if node not in self.result_buffers:
+                self.result_buffers[node] = Buffer(out.kind, node.dtype, node.shape, strides, elements(node.shape))
             return Memory(('buffer', self.result_buffers[node]), node.dtype, node.shape, strides)
         special = self.layouts(node)
         shape, strides, count = special if special else (node.shape, contiguous_strides(node.shape), elements(node.shape))
@@ -52,7 +54,8 @@ def hazard(steps, may_alias):
             for e in reads:
                 memory = e.attrs['memory'] if hasattr(e, 'attrs') else e
                 if not may_alias(memory.place, dest): continue
-                if not hasattr(e, 'attrs') or e.op != 'load' or not same_place(e, store): return store, 'an input that may be the same memory is read at another index'
+                if not hasattr(e, 'attrs') or e.op != 'load' or not same_place(e,
+                        store): return store, 'an input that may be the same memory is read at another index'
                 if not step.single_pass(): return store, 'the row is read again after it is written'
         for store in step.writes():
             if store.memory.place[0] == 'dest': written.append((store.memory.place[1], store))
@@ -82,7 +85,8 @@ def share_temporaries(steps):
 
 class Room:
     """One allocation that one temporary after another lives in."""
-    def __init__(self, buffer, size_key, free_after): self.buffer, self.size_key, self.free_after, self.number = buffer, size_key, free_after, None
+    def __init__(self, buffer, size_key, free_after):
+        self.buffer, self.size_key, self.free_after, self.number = buffer, size_key, free_after, None
 
 
 __all__ = ['Allocator', 'hazard', 'share_temporaries', 'same_place', 'closure', 'is_one']

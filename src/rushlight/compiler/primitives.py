@@ -5,8 +5,8 @@
 emit(f, dtype, *values) -> value: the body. f is the IR builder, dtype the graph's name of the operands' type (it tells signed from
     unsigned), values are `ir.Val`: b1 is i1, integers their own width, f32 'float', f64 'double' (half types never reach a body:
     the graph computes them in f32). Complex operands are pairs of Val; `emit_complex` has the same signature on pairs.
-vjp(g, y, *args) -> a cotangent per argument (None: none). Written as for reals; the differentiator conjugates arguments and result for complex
-    dtypes (holomorphic rules). `holomorphic=False`: the rule handles complex numbers itself.
+vjp(g, y, *args) -> a cotangent per argument (None: none). Written as for reals; the differentiator conjugates arguments and result for
+    complex dtypes (holomorphic rules). `holomorphic=False`: the rule handles complex numbers itself.
 result: 'same' (as the operands), 'bool', 'real' (the real type of a complex operand), 'complex'.
 
 Rules name what they need: a rule that uses y makes the result the value kept for backward, as torch does.

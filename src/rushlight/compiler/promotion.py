@@ -36,7 +36,8 @@ def promote_types(a, b):
 def _promote_floats(a, b):
     if a == b: return a
     if a.startswith('f8') or b.startswith('f8'):
-        raise RuntimeError(f'Promotion for Float8 Types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} and {SCALAR_TYPE_NAME[b]}')
+        raise RuntimeError(f'Promotion for Float8 Types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} '
+                           f'and {SCALAR_TYPE_NAME[b]}')
     if 'bf16' in (a, b):
         other = b if a == 'bf16' else a
         return 'f32' if other == 'f16' else other
@@ -103,7 +104,8 @@ def rule_dtypes(rule, operands, name, default='f32', dtype=None):
         return compute_dtype(common), common
     if rule == 'acc_float':
         common = dtype or common
-        _need_float(common, name, name + '(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}')
+        _need_float(common, name, name + '(): could not infer output dtype. Input dtype must be either a floating point or complex '
+                    'dtype. Got: {}')
         return compute_dtype(common), common
     if rule == 'index': return compute_dtype(common), 'i64'
     if rule == 'int!':
@@ -117,15 +119,16 @@ MATCHING = ('match', 'float_match', 'first_float')
 
 
 def _matching(rule, operands, name):
-    """match: all tensors have one dtype. float_match: a floating one; parameters may be f32 beside half inputs. first_float: the first decides,
-    the other floats are cast and integers (class indices) arrive as they are."""
+    """match: all tensors have one dtype. float_match: a floating one; parameters may be f32 beside half inputs. first_float: the first
+    decides, the other floats are cast and integers (class indices) arrive as they are."""
     first = operands[0][0]
     if rule != 'match' and not (is_float(first) or is_complex(first)):
         raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[first]}\'')
     for other, _ in operands[1:] if rule != 'first_float' else ():
         if other == first or rule == 'float_match' and first in ('f16', 'bf16') and other == 'f32': continue
         if rule == 'match':
-            raise RuntimeError(f'expected m1 and m2 to have the same dtype, but got: {C_NAME.get(first, first)} != {C_NAME.get(other, other)}')
+            raise RuntimeError(f'expected m1 and m2 to have the same dtype, but got: {C_NAME.get(first, first)} != '
+                               f'{C_NAME.get(other, other)}')
         raise RuntimeError(f'expected scalar type {SCALAR_TYPE_NAME[first]} but found {SCALAR_TYPE_NAME[other]}')
     return compute_dtype(first), first
 

@@ -13,10 +13,11 @@ functions of the request alone, so a backward found in a cache after a restart r
 Decisions
   - In-place forms of plain operators write the first tensor argument; operators with `Tensor(a!)` parameters write those, in order.
   - An in-place form whose gradient needs the old value of what it overwrites keeps a copy (a hidden value), as torch does.
-  - Without stated strides an output follows the operator's `layout`: pointwise (TensorIterator's rule over all tensor arguments), contiguous,
-    like / format (as the first argument, or its memory_format argument).
+  - Without stated strides an output follows the operator's `layout`: pointwise (TensorIterator's rule over all tensor arguments),
+    contiguous, like / format (as the first argument, or its memory_format argument).
   - Gradients are laid out by the pointwise rule over the arguments of the backward call that have their shape, else contiguous.
-  - Strides that chain (stride[i] == size[j] * stride[j], in stride order) are guarded and then known; so a dense tensor is recognised as one.
+  - Strides that chain (stride[i] == size[j] * stride[j], in stride order) are guarded and then known; so a dense tensor is
+    recognised as one.
 """
 from .. import registry
 from . import trace as T
@@ -32,7 +33,8 @@ CONJ, NEG = 16, 32
 
 
 class Traced:
-    """A request as a graph. `inputs`, `strides`: by flattened tensor argument (None: absent). `values`: the same with conj and neg bits resolved."""
+    """A request as a graph. `inputs`, `strides`: by flattened tensor argument (None: absent). `values`: the same with conj
+        and neg bits resolved."""
 
     def __init__(self, program, default):
         self.program, self.graph = program, Graph(program)
@@ -85,14 +87,18 @@ def strides_text(t): return [None if s is None else tuple(map(str, s)) for s in 
 
 
 # --------------------------------------------------------------------------------------------------------------- tracing
-def traced(request, cache={}):
+_recent = {}                          # key -> Traced
+
+
+def traced(request):
     """The graph of a request. The most recent ones are kept: a backward request follows its forward."""
     key = repr(request)
-    if key not in cache:
-        if len(cache) > 256: cache.clear()
-        cache[key] = _trace_operator(request) if request[0] == 'op' else _trace_backward(request)
-        cache[key].key = key
-    return cache[key]
+    found = _recent.get(key)
+    if found is None:
+        if len(_recent) > 256: _recent.clear()
+        found = _recent[key] = _trace_operator(request) if request[0] == 'op' else _trace_backward(request)
+        found.key = key
+    return found
 
 
 def _trace_operator(request):
@@ -158,13 +164,15 @@ def _fit_destinations(t, definition, form):
         o = t.outputs[i]
         if o.dtype != dtype:
             if not can_cast(o.dtype, dtype):
-                raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type {SCALAR_TYPE_NAME[dtype]}")
+                raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type "
+                                   f"{SCALAR_TYPE_NAME[dtype]}")
             o = T.cast(o, dtype)
         if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)):
             if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
                 o = T.expand(o, shape)
             else:
-                raise RuntimeError(f'output with shape {[hint_of(s) for s in shape]} doesn\'t match the broadcast shape {[hint_of(s) for s in o.shape]}')
+                raise RuntimeError(f'output with shape {[hint_of(s) for s in shape]} doesn\'t match the broadcast shape '
+                                   f'{[hint_of(s) for s in o.shape]}')
         t.outputs[i] = o
 
 
@@ -215,8 +223,8 @@ def derivative(t):
 
 
 def _told(t, d):
-    """(node, dimension, slot): forward slots that the backward call can read off a gradient or saved value that is always there. The gradient of
-    a sole output is: without it the backward would not run."""
+    """(node, dimension, slot): forward slots that the backward call can read off a gradient or saved value that is always there. The
+    gradient of a sole output is: without it the backward would not run."""
     sure = [n for n in d.saved]
     if len(t.outputs) == 1 and not d.hidden: sure.append(t.outputs[0])
     for n in sure:
@@ -233,7 +241,8 @@ def _trace_backward(request):
     d = derivative(forward)
     t = Traced(Program(), default)
     t.grad_mask = grad_mask
-    t.node_name = (forward.node_name or 'Unknown') + 'Backward' if not (forward.node_name or '').endswith('BackwardBackward') else forward.node_name
+    t.node_name = (forward.node_name or 'Unknown') + 'Backward' if not (forward.node_name
+        or '').endswith('BackwardBackward') else forward.node_name
     wide = needed_mask == -1
     needed = [i for i in range(len(forward.inputs)) if wide or needed_mask >> i & 1]
     with T.tracing(t.state):
@@ -248,8 +257,10 @@ def _trace_backward(request):
         usable = [i for i in needed if forward.inputs[i] is not None and differentiable(forward.inputs[i].dtype)]
         found, cotangents = joint(forward, [g is not None for g in grads], usable)
         if forward.definition is not None and any(c is not None for c in cotangents):
-            # A float that only steers the result (sign, floor of a quotient) has the gradient 0, not none; a stated gradient means its None.
-            found = [T.const(0, forward.inputs[i].dtype).node if g is None and i not in forward.stated else g for g, i in zip(found, usable)]
+            # A float that only steers the result (sign, floor of a quotient) has the gradient 0, not none; a stated gradient means its
+            # None.
+            found = [T.const(0, forward.inputs[i].dtype).node if g is None and i not in forward.stated else g for g, i in zip(found,
+                usable)]
         found = [None if g is None else T.expand(T.Sym(g), forward.inputs[i].shape).node for g, i in zip(found, usable)]
         marks = {c.node for c in cotangents if c is not None}
         _, stands_for = partition(forward.outputs + d.hidden, found, marks, forward.keep_outputs)
@@ -285,14 +296,14 @@ def _passed_through(t, node):
 
 
 def _parse(key):
-    import ast
-    return ast.literal_eval(key)
+    """The request behind a key: its repr. Only literals, and the two numbers Python writes as names."""
+    return eval(key, {'__builtins__': {}, 'inf': float('inf'), 'nan': float('nan')})
 
 
 # --------------------------------------------------------------------------------------------------------------- layouts
 def pointwise_strides(shape, operands):
-    """torch's TensorIterator: dimensions sorted by the operands' strides, the first operand that tells two dimensions apart deciding; a dense
-    output in that order. operands: (shape, strides) of tensor arguments, broadcast to shape."""
+    """torch's TensorIterator: dimensions sorted by the operands' strides, the first operand that tells two dimensions apart deciding; a
+    dense output in that order. operands: (shape, strides) of tensor arguments, broadcast to shape."""
     rank = len(shape)
     aligned = []
     for oshape, ostrides in operands:
@@ -367,7 +378,7 @@ def compile_request(request):
     roots = decompose(list(t.outputs) + hidden)
     verify([r for r in roots if r is not None])
     outputs = []
-    for i, (original, node) in enumerate(zip(list(t.outputs) + hidden, roots)):
+    for i, node in enumerate(roots):
         public = i < len(t.outputs)
         alias = t.aliases[i] if public else None
         if alias is not None: outputs.append(Output(node, alias=alias))

@@ -9,7 +9,8 @@ from .symbolic import hint, known_equal, product
 
 CHUNK = 16384         # elements a thread takes at a time, about
 COLUMNS = 4096        # columns of one work unit of a kernel that only accumulates columns
-TILE = 8              # rows of a tile, and the width of its vectors: more lines would meet in one set of the cache when strides are powers of two
+# rows of a tile, and the width of its vectors: more lines would meet in one set of the cache when strides are powers of two
+TILE = 8
 
 
 def schedule(k, fusion):
@@ -104,7 +105,8 @@ def cannot_merge(k):
             raise MustStore(e.attrs['node'].args[0], why)
     for s in k.stores:
         axes = list(k.inner_axes)
-        if not all(known_equal(s.strides.get(a, 0), k.sizes[b] * s.strides.get(b, 0)) for a, b in zip(axes, axes[1:])) and any(a in s.strides for a in axes):
+        dense = all(known_equal(s.strides.get(a, 0), k.sizes[b] * s.strides.get(b, 0)) for a, b in zip(axes, axes[1:]))
+        if not dense and any(a in s.strides for a in axes):
             raise Indirect(s.node, 'the rows of the result are not dense in memory')
     if reduces: raise MustStore(reduces[0].attrs['node'], 'other values of this kernel do not run densely along its rows')
     raise AssertionError(f'no single inner axis: {k}')

@@ -5,9 +5,9 @@ lower(build, fusion, node, wave) -> kernels and steps, in order. Any of them may
 from .emit.check import CheckEmitter
 from .emit.scatter import ScatterEmitter
 from .emit.sweep import SweepEmitter
-from .fuse import Builder, MustStore, solid
+from .fuse import Builder, Indirect, MustStore, solid
 from .graph import dtype_code, itemsize
-from .loops import ZERO, Affine, Kernel, Memory, Store, closure, is_one
+from .loops import ZERO, Affine, Buffer, Kernel, Memory, Store, closure, is_one, is_zero
 from .schedule import schedule
 from .steps import Step
 from .symbolic import contiguous_strides, known_equal, product
@@ -31,6 +31,13 @@ def first_computed(fusion, node, wave):
     return n
 
 
+def accumulates(expr): return any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([expr]))
+
+
+def is_contiguous(memory):
+    return all(is_one(d) or known_equal(s, t) for d, s, t in zip(memory.shape, memory.strides, contiguous_strides(memory.shape)))
+
+
 def identity_view(node):
     view, axes = [ZERO] * node.ndim, {}
     for a, d in enumerate(solid(node.shape)): view[d] = Affine({a: 1}); axes[d] = a
@@ -49,7 +56,8 @@ def lower_check(build, fusion, node, wave):
     k.stores = [Store(b.value(x, view), nowhere, {a: strides[d] for d, a in axes.items()}, 0)]
     k.inner_axes, k.outer = [], list(range(len(b.sizes)))
     schedule(k, fusion)
-    step = Step(CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error'])), k.units, k.grain, k.cost, None, k)
+    emitter = CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error']))
+    step = Step(emitter, k.units, k.grain, k.cost, None, k)
     step.read = [e for e in closure(k.roots()) if e.op in ('load', 'combine')]
     return [step]
 
@@ -74,13 +82,14 @@ def lower_sweep(build, fusion, node, wave):
     view, axes = identity_view(x)
     b = Builder(fusion, wave, [x.shape[d] for d in axes])
     value, out = b.value(x, view), fusion.memory(node)
-    if any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([value])): raise MustStore(x, 'a sweep reads its operand from memory')
+    if accumulates(value): raise MustStore(x, 'a sweep reads its operand from memory')
     along = [axes[d] for d in swept if d in axes]
     others = [a for a in axes.values() if a not in along]
     inner = others[-1] if others and others[-1] > along[-1] else None
     outer = [a for a in others if a != inner]
     store = Store(value, out, {axes[d]: out.strides[d] for d in axes if node.op == 'scan' or d not in swept}, out.offset)
-    emitter = SweepEmitter(build.program, b.sizes, outer, along, inner, store, node.op, node.attrs['kind'], node.attrs.get('reverse', False), node.dtype)
+    emitter = SweepEmitter(build.program, b.sizes, outer, along, inner, store, node.op, node.attrs['kind'],
+                           node.attrs.get('reverse', False), node.dtype)
     step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
     step.read, step.write = [e for e in closure([value]) if e.op == 'load'], [store]
     step.passes = 1 if node.op == 'scan' else 2
@@ -101,25 +110,22 @@ def lower_scatter(build, fusion, node, wave):
     value = b.value(src, view)
     places = [b.value(e, b.aligned(view, src, e)) for e in indices]
     for e, x in zip([value, *places], [src, *indices]):
-        if any(b.op in ('reduce', 'argreduce', 'combine') for b in closure([e])): raise MustStore(x, 'a scatter reads its operands from memory')
+        if accumulates(e): raise MustStore(x, 'a scatter reads its operands from memory')
     emitter = ScatterEmitter(build.program, b, value, places, out, node.attrs['combine'], base.shape)
     step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
     store = Store(value, out, {}, 0)
     step.read, step.write, step.passes = [e for e in closure([value, *places]) if e.op == 'load'], [store], 2
     step.title = f'scatter {node!r}'
-    if in_place: step.write = [store]
     return steps + [step]
 
 
 # --------------------------------------------------------------------------------------------------------------- matmul
 def lower_matmul(build, fusion, node, wave):
     from . import templates
-    from .loops import Buffer
     why = 'an operand of a matrix product must be in memory'
     a, b = (operand(fusion, x, wave, why) for x in node.args)
     out = fusion.memory(node)
     if not (is_one(out.strides[-1]) or is_one(out.strides[-2]) or is_one(node.shape[-1]) or is_one(node.shape[-2])):
-        from .fuse import Indirect
         raise Indirect(node, 'a matrix product writes dense rows')
     def three(m, shape):
         strides = [0 if is_one(d) else s for d, s in zip(shape, m.strides)]
@@ -132,12 +138,13 @@ def lower_matmul(build, fusion, node, wave):
     batch = node.shape[0] if node.ndim == 3 else 1
     m, n, k = node.shape[-2], node.shape[-1], node.args[0].shape[-1]
     epilogue, tail_reads = product_tail(build, fusion, node)
-    sizes, launches = templates.lower_matmul(build.program, node.dtype, batch, m, n, k, three(a, node.args[0].shape), three(b, node.args[1].shape),
-                                             result(out, node.shape), epilogue)
+    left, right = three(a, node.args[0].shape), three(b, node.args[1].shape)
+    sizes, launches = templates.lower_matmul(build.program, node.dtype, batch, m, n, k, left, right, result(out, node.shape), epilogue)
     rooms = [Buffer('temporary', 'u8', (size,), (1,), size) for size in sizes]
     steps = []
     for s in launches:
-        step = Step(Template(s, rooms), s.units, s.grain, s.cost, s.scratch if not (isinstance(s.scratch, int) and s.scratch == 0) else None, symbol=s.symbol)
+        scratch = None if is_zero(s.scratch) else s.scratch
+        step = Step(Template(s, rooms), s.units, s.grain, s.cost, scratch, symbol=s.symbol)
         step.title = f'{s.symbol} {node!r}'
         step.read, step.write, step.passes = [a, b, *tail_reads], [Store(None, out, {}, 0)], 2
         if epilogue is not None: step.title += f' then {fusion.tails[node][0]!r}'
@@ -174,10 +181,10 @@ def lower_draw(build, fusion, node, wave):
     """Random numbers by the runtime, in memory order. p: the result, then each parameter; n: elements, dtype codes."""
     parameters = [operand(fusion, x, wave, 'a parameter of a draw must be in memory') for x in node.args]
     out = fusion.memory(node)
-    if not all(is_one(d) or known_equal(s, t) for d, s, t in zip(out.shape, out.strides, contiguous_strides(out.shape))) or out.place[0] == 'dest':
-        from .fuse import Indirect
+    if not is_contiguous(out) or out.place[0] == 'dest':
         raise Indirect(node, 'random numbers are drawn into dense memory')
-    step = Step(Draw(out, parameters, product(node.shape)), 1, 1, product(node.shape) * itemsize(node.dtype), native='draw_' + node.attrs['kind'])
+    count = product(node.shape)
+    step = Step(Draw(out, parameters, count), 1, 1, count * itemsize(node.dtype), native='draw_' + node.attrs['kind'])
     step.read, step.write = parameters, [Store(None, out, {}, 0)]
     step.title = f'draw {node!r}'
     return [step]

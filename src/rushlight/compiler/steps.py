@@ -25,4 +25,5 @@ class Step:
             number = what if isinstance(what, int) else what.number
             return kind, number, -1 if isinstance(offset, int) and offset == 0 else program.slot(offset)
         return (kernel, [pointer(*p) for p in self.pointers], [program.slot(x) for x in self.ints], list(self.scalars),
-                program.slot(self.units), program.slot(self.grain), program.slot(self.cost), -1 if self.scratch is None else program.slot(self.scratch))
+                program.slot(self.units), program.slot(self.grain), program.slot(self.cost),
+                -1 if self.scratch is None else program.slot(self.scratch))

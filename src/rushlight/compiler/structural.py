@@ -2,8 +2,8 @@
 
     VJP[op](g, node, *args) -> a cotangent per argument (None: none), all Syms
 
-A cotangent may have fewer dimensions than its node, or 1 where the node has a size: it is then constant there (never expanded). A rule that moves
-elements about says `full(g, node)`; the others leave it alone.
+A cotangent may have fewer dimensions than its node, or 1 where the node has a size: it is then constant there (never expanded). A rule
+that moves elements about says `full(g, node)`; the others leave it alone.
 """
 from . import trace as T
 from .graph import is_complex, is_float

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from .. import registry
 from . import promotion
-from .graph import (DTYPE_OF_TORCH_NAME, SCALAR_TYPE_NAME, broadcast_shapes, hint_of, is_complex as _complex, is_float as _float,
-                    same_shape)
+from .graph import DTYPE_OF_TORCH_NAME, SCALAR_TYPE_NAME, broadcast_shapes, hint_of, same_shape
+from .graph import is_complex as _complex
+from .graph import is_float as _float
 from .promotion import DIMENSIONED, NUMBER, ZERO_DIM
 from .symbolic import SymInt, known_equal, product
 
@@ -291,7 +292,7 @@ def _fold(name, a, b, dtype):
     value = a + b if name == 'add' else a - b if name == 'sub' else a * b
     if dtype == 'i64': value = _convert_number(value, 'i64')
     if dtype == 'f32':
-        import struct                       # one rounding of a double result is the right single: products and sums are exact enough
+        import struct  # one rounding of a double result is the right single: products and sums are exact enough
         a, b = (struct.unpack('f', struct.pack('f', v))[0] for v in (a, b))
         value = a + b if name == 'add' else a - b if name == 'sub' else a * b
         try: value = struct.unpack('f', struct.pack('f', value))[0]
@@ -468,7 +469,8 @@ def _index(e):
 
 
 def load(x, indices, valid=None, other=None, shape=None):
-    """x[e0, e1, ...]: each index is an i64 value; they broadcast to the result's shape. Where valid is false: other, and no memory is touched."""
+    """x[e0, e1, ...]: each index is an i64 value; they broadcast to the result's shape. Where valid is false: other,
+        and no memory is touched."""
     indices = [_index(e) for e in indices]
     args = [x.node] + [e.node for e in indices]
     shapes = [e.shape for e in indices]
@@ -498,7 +500,8 @@ def scatter(base, indices, src, combine='set'):
     src = expand(src, shape)
     if base.dtype in HALF and combine in ('add', 'mul'):
         return cast(scatter(cast(base, 'f32'), indices, cast(src, 'f32'), combine), base.dtype)
-    return Sym(base.node.graph.node('scatter', [base.node, src.node] + [e.node for e in indices], {'combine': combine}, base.shape, base.dtype))
+    return Sym(base.node.graph.node('scatter', [base.node, src.node] + [e.node for e in indices], {'combine': combine}, base.shape,
+        base.dtype))
 
 
 def scatter_dim(base, dim, index, src, combine='set'):
@@ -541,7 +544,8 @@ def check(index, lo, hi, error):
     """index itself, after testing lo <= index < hi (ints or SymInts; None: no bound). error: (exception name, message with {value})."""
     index = lift(index)
     lo, hi = -2 ** 63 if lo is None else lo, 2 ** 63 - 1 if hi is None else hi
-    return _like(Sym(index.node.graph.node('check', (index.node,), {'lo': lo, 'hi': hi, 'error': tuple(error)}, index.shape, index.dtype)), index)
+    return _like(Sym(index.node.graph.node('check', (index.node,), {'lo': lo, 'hi': hi, 'error': tuple(error)}, index.shape, index.dtype)),
+        index)
 
 
 def check_range(x, lo, hi, error): return check(x, lo, hi, error)
@@ -583,7 +587,8 @@ def invoke(definition, values, types):
         operands = [x for name in values for x in _tensors(values[name]) if definition.promotes(name, types[name])]
         if isinstance(rule, tuple): compute, result = rule
         else:
-            compute, result = promotion.rule_dtypes(rule, operand_types(operands), definition.name, state.default, as_dtype(values.get('dtype')))
+            compute, result = promotion.rule_dtypes(rule, operand_types(operands), definition.name, state.default,
+                as_dtype(values.get('dtype')))
         for name in values:
             if definition.promotes(name, types[name]) or types[name] in ('Scalar', 'float'):
                 values[name] = _map_tensors(values[name], lambda x: _cast_operand(x, compute, rule))

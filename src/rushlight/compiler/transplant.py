@@ -1,15 +1,16 @@
 """Move part of a graph into another graph with its own integer program.
 
-The backward of an operator is derived in the forward's graph, whose sizes are slots of the forward call. It runs as a call of its own: its sizes come
-from the gradients, the saved values and the integers the node kept. `Transplant` rebuilds the nodes there, translating every SymInt.
-"""
+The backward of an operator is derived in the forward's graph, whose sizes are slots of the forward call. It runs as a call of its own: its
+sizes come from the gradients, the saved values and the integers the node kept. `Transplant` rebuilds the nodes there, translating every
+SymInt. """
 from .graph import closure
 from .symbolic import SymInt
 from .trace import Group, Sym
 
 
 class Transplant:
-    """nodes: old node -> new node, to start from. slots: old entry slot -> value in the new program; a slot that is not there raises KeyError."""
+    """nodes: old node -> new node,
+        to start from. slots: old entry slot -> value in the new program; a slot that is not there raises KeyError."""
 
     def __init__(self, graph, nodes, slots):
         self.graph, self.program, self.nodes, self.slots = graph, graph.program, dict(nodes), slots

@@ -24,7 +24,7 @@ def _(grad, result):
     return T.where(T.prim("le", result, T.const(0, result.dtype)), 0, grad)
 
 
-@op("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", rule="same", on="F", node="HardtanhBackward0", saves="self", samples=unary(near=[-1, 1]))
+@op("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", rule="same", inplace=True, on="F", node="HardtanhBackward0", saves="self", samples=unary(near=[-1, 1]))
 def hardtanh(x, min_val, max_val):
     """Each element moved into [min_val, max_val]; no gradient at the ends."""
     return T.prim("minimum", T.prim("maximum", x, min_val), max_val)
@@ -36,13 +36,13 @@ def _(grad, self, min_val, max_val):
     return T.where(out, 0, grad)
 
 
-@op("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", rule="same", on="F", node="LeakyReluBackward0", samples=unary(near=[0]))
+@op("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", rule="same", inplace=True, on="F", node="LeakyReluBackward0", samples=unary(near=[0]))
 def leaky_relu(x, negative_slope):
     """The element above zero, `negative_slope` times it elsewhere."""
     return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * negative_slope)
 
 
-@op("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", rule="float!", on="F", node="EluBackward0", samples=unary(near=[0]))
+@op("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", rule="float!", inplace=True, on="F", node="EluBackward0", samples=unary(near=[0]))
 def elu(x, alpha, scale, input_scale):
     """x above zero, `alpha * (exp(x) - 1)` below."""
     low = T.prim("expm1", T.prim("minimum", x, T.const(0, x.dtype)) * input_scale) * (alpha * scale)
@@ -81,7 +81,7 @@ def gelu(x, approximate):
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@op("silu(Tensor self) -> Tensor", rule="float!", on="F", node="SiluBackward0", saves="self", samples=unary(near=[0]))
+@op("silu(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="SiluBackward0", saves="self", samples=unary(near=[0]))
 def silu(x):
     """`x * sigmoid(x)`."""
     return x / (1.0 + T.prim("exp", -x))
@@ -93,7 +93,7 @@ def _(grad, self):
     return grad * (s * (1.0 + self * (1.0 - s)))
 
 
-@op("mish(Tensor self) -> Tensor", rule="float!", on="F", node="MishBackward0", saves="self", samples=unary(near=[0]))
+@op("mish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="MishBackward0", saves="self", samples=unary(near=[0]))
 def mish(x):
     """`x * tanh(softplus(x))`."""
     big = x > 20.0
@@ -119,7 +119,7 @@ def _(grad, self):
     return grad * T.prim("sigmoid", -self)
 
 
-@op("hardsigmoid(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="HardsigmoidBackward0", samples=unary(near=[-3, 3]))
+@op("hardsigmoid(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardsigmoidBackward0", samples=unary(near=[-3, 3]))
 def hardsigmoid(x):
     """`clamp(x + 3, 0, 6) / 6`."""
     return T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
@@ -130,7 +130,7 @@ def _(grad, self):
     return T.where((self > -3.0) & (self < 3.0), grad / 6.0, 0)
 
 
-@op("hardswish(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="HardswishBackward0", samples=unary(near=[-3, 3]))
+@op("hardswish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardswishBackward0", samples=unary(near=[-3, 3]))
 def hardswish(x):
     """`x * hardsigmoid(x)`."""
     return x * T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
@@ -165,7 +165,7 @@ def softshrink(x, lambd):
     return T.where(x > lambd, x - lambd, T.where(x < -lambd, x + lambd, x * 0))
 
 
-@op("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", rule="same", on="F torch", node="ThresholdBackward0", samples=None)
+@op("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", rule="same", inplace=True, on="F torch", node="ThresholdBackward0", samples=None)
 def threshold(x, threshold, value):
     """The element where it is above the threshold, `value` elsewhere."""
     return T.where(T.prim("le", x, threshold), value, x)

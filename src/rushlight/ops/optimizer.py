@@ -22,8 +22,9 @@ def _sgd_step_(param, grad, lr, weight_decay, decays, maximize):
     return param - _effective_gradient(param, grad, weight_decay, decays, maximize) * lr
 
 
-@op("_sgd_momentum_step_(Tensor(a!) param, Tensor grad, Tensor(b!) buffer, Scalar lr, Scalar momentum, Scalar gain, Scalar weight_decay, bool decays, "
-    "bool maximize, bool nesterov, bool first) -> (Tensor, Tensor)", rule="float_match", on="-", differentiable=False, out=False)
+@op("_sgd_momentum_step_(Tensor(a!) param, Tensor grad, Tensor(b!) buffer, Scalar lr, Scalar momentum, Scalar gain, Scalar weight_decay, "
+    "bool decays, bool maximize, bool nesterov, bool first) -> (Tensor, Tensor)",
+    rule="float_match", on="-", differentiable=False, out=False)
 def _sgd_momentum_step_(param, grad, buffer, lr, momentum, gain, weight_decay, decays, maximize, nesterov, first):
     """The buffer becomes `momentum * buffer + gain * grad` (the gradient itself at first); the parameter follows it."""
     grad = _effective_gradient(param, grad, weight_decay, decays, maximize)
@@ -32,8 +33,8 @@ def _sgd_momentum_step_(param, grad, buffer, lr, momentum, gain, weight_decay, d
     return param - direction * lr, moved
 
 
-_ADAM_SCALARS = ("Scalar one_minus_beta1, Scalar beta2, Scalar one_minus_beta2, Scalar step_size, Scalar root_correction2, Scalar eps, Scalar decay, "
-                 "bool decoupled, bool decays, bool maximize, bool mostly_new")
+_ADAM_SCALARS = ("Scalar one_minus_beta1, Scalar beta2, Scalar one_minus_beta2, Scalar step_size, Scalar root_correction2, Scalar eps, "
+                 "Scalar decay, bool decoupled, bool decays, bool maximize, bool mostly_new")
 
 
 def _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, decay, decoupled, decays, maximize, mostly_new):
@@ -52,20 +53,22 @@ def _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus
 
 @op(f"_adam_step_(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, {_ADAM_SCALARS}) -> (Tensor, Tensor, Tensor)",
     rule="float_match", on="-", differentiable=False, out=False)
-def _adam_step_(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, step_size, root_correction2, eps, decay, decoupled, decays,
-                maximize, mostly_new):
+def _adam_step_(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, step_size, root_correction2, eps, decay,
+                decoupled, decays, maximize, mostly_new):
     """Adam and AdamW; `decay` is the factor on the parameter if decoupled, else the factor of the parameter in the gradient."""
-    param, mean, square = _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, decay, decoupled, decays, maximize, mostly_new)
+    param, mean, square = _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, decay, decoupled, decays,
+                                   maximize, mostly_new)
     denominator = T.prim("sqrt", square) / root_correction2 + eps
     return param - step_size * mean / denominator, mean, square
 
 
-@op(f"_adam_amsgrad_step_(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) max_exp_avg_sq, {_ADAM_SCALARS}) "
-    "-> (Tensor, Tensor, Tensor, Tensor)", rule="float_match", on="-", differentiable=False, out=False)
-def _adam_amsgrad_step_(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, step_size, root_correction2, eps,
-                        decay, decoupled, decays, maximize, mostly_new):
+@op("_adam_amsgrad_step_(Tensor(a!) param, Tensor grad, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) max_exp_avg_sq, "
+    f"{_ADAM_SCALARS}) -> (Tensor, Tensor, Tensor, Tensor)", rule="float_match", on="-", differentiable=False, out=False)
+def _adam_amsgrad_step_(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, step_size,
+                        root_correction2, eps, decay, decoupled, decays, maximize, mostly_new):
     """Adam that divides by the largest second moment seen so far."""
-    param, mean, square = _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, decay, decoupled, decays, maximize, mostly_new)
+    param, mean, square = _moments(param, grad, exp_avg, exp_avg_sq, one_minus_beta1, beta2, one_minus_beta2, decay, decoupled, decays,
+                                   maximize, mostly_new)
     largest = T.prim("maximum", max_exp_avg_sq, square)
     denominator = T.prim("sqrt", largest) / root_correction2 + eps
     return param - step_size * mean / denominator, mean, square, largest

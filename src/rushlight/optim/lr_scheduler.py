@@ -42,9 +42,11 @@ class LRScheduler:
         else:
             for i, group in enumerate(optimizer.param_groups):
                 if "initial_lr" not in group:
-                    raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\n"
+                    raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= "
+                                   "0.\n"
                                    "This typically happens when:\n1. You're trying to resume training from a checkpoint but haven't "
-                                   "properly loaded the optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not recommended)")
+                                   "properly loaded the optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not "
+                                   "recommended)")
         self.base_lrs = [_copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._count_optimizer_steps()
@@ -87,8 +89,10 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Set the next learning rates (of a given epoch, for schedules with a closed form)."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the "
-                          "opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the "
+            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call "
+                          "them in the "
+                          "opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch "
+                          "skipping the "
                           "first value of the learning rate schedule. See more details at "
                           "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", UserWarning, stacklevel=2)
         self._step_count += 1
@@ -97,8 +101,10 @@ class LRScheduler:
             values = self.get_lr()
         else:
             warnings.warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-                          "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form is "
-                          "used instead of the new chainable form, where available. Please open an issue if you are unable to replicate your use "
+                          "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed "
+                          "form is "
+                          "used instead of the new chainable form, where available. Please open an issue if you are unable to replicate "
+                          "your use "
                           "case: https://github.com/pytorch/pytorch/issues/new/choose.", UserWarning, stacklevel=2)
             self.last_epoch = epoch
             values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
@@ -309,11 +315,14 @@ class SequentialLR(LRScheduler):
             raise ValueError("SequentialLR expects at least one scheduler to be chained, but got no scheduler.")
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not optimizer:
-                raise ValueError(f"SequentialLR expects all schedulers to belong to the same optimizer, but got scheduler {type(scheduler).__name__} "
+                raise ValueError("SequentialLR expects all schedulers to belong to the same optimizer, but got scheduler "
+                                 f"{type(scheduler).__name__} "
                                  f"at index {i} with another one")
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, "
-                             f"but got number of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}")
+            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone "
+                             "points, "
+                             f"but got number of schedulers {len(schedulers)} and the number of milestones to be equal to "
+                             f"{len(milestones)}")
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1

@@ -1,4 +1,4 @@
-"""Helpers around the tensors: data loading, hooks. Each part is read when it is first used: hooks are needed by every program, the rest is not."""
+"""Helpers around the tensors: data loading, hooks. Each part is read when it is first used: most programs need one of them."""
 import importlib as _importlib
 
 from .names import typename

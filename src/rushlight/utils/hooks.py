@@ -169,7 +169,8 @@ class BackwardHook:
                 continue
             out = _as_tuple(out)
             if len(out) != len(grad_input):
-                raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(out)}, but expected {len(grad_input)}")
+                raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(out)}, but expected "
+                                   f"{len(grad_input)}")
             grad_input = out
         return grad_input
 

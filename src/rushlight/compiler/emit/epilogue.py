@@ -11,7 +11,8 @@ class EpilogueEmitter(Evaluator):
     `emit` has the signature that templates want. Pointers, integers and scalars are collected as they are first used."""
 
     def __init__(self, program, axes, product, root):
-        self.program, self.axes, self.product, self.root = program, axes, product, root       # axes: {'batch': a or None, 'row': ..., 'column': ...}
+        # axes: {'batch': a or None, 'row': ..., 'column': ...}
+        self.program, self.axes, self.product, self.root = program, axes, product, root
         self.inner, self.exprs = axes['column'], closure([root])
         self.ints, self.int_at, self.pointers, self.pointer_at, self.scalars, self.scalar_at = [], {}, [], {}, [], {}
 

@@ -18,7 +18,8 @@ MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 load
 
 class At:
     """An index along the inner axis: `width` elements from `index` on."""
-    def __init__(self, index, width, mask=None, reuse=()): self.index, self.width, self.mask, self.reuse, self.memo = index, width, mask, reuse, {}
+    def __init__(self, index, width, mask=None, reuse=()):
+        self.index, self.width, self.mask, self.reuse, self.memo = index, width, mask, reuse, {}
 
 
 class Context:
@@ -26,7 +27,8 @@ class Context:
 
     def __init__(self, program):
         self.program, self.module = program, Module()
-        self.f = Fn(self.module, 'kernel', [('ptr', 'p'), ('ptr', 'n'), ('ptr', 's'), ('ptr', 'scratch'), ('i64', 'lo'), ('i64', 'hi')], returns='i64')
+        self.f = Fn(self.module, 'kernel', [('ptr', 'p'), ('ptr', 'n'), ('ptr', 's'), ('ptr', 'scratch'), ('i64', 'lo'), ('i64', 'hi')],
+                    returns='i64')
         self.p, self.n_, self.s, self.scratch, self.lo, self.hi = self.f.args
         self.ints, self.int_at, self.pointers, self.pointer_at, self.scalars, self.scalar_at = [], {}, [], {}, [], {}
 
@@ -104,7 +106,9 @@ class Row:
         return self.bases[e]
 
     def store_base(self, s):
-        if s not in self.bases: self.bases[s] = values.address(self.f, self.k.pointer(s.memory, s.offset), self.offset(s.strides), s.memory.dtype)
+        if s not in self.bases:
+            start = self.k.pointer(s.memory, s.offset)
+            self.bases[s] = values.address(self.f, start, self.offset(s.strides), s.memory.dtype)
         return self.bases[s]
 
     def value(self, e, width=1):
@@ -150,7 +154,9 @@ class Row:
         if e in at.memo: return at.memo[e]
         k, f = self.k, self.f
         if not k.varies(e): return self.memo[e, at.width] if (e, at.width) in self.memo else k.top.memo[e, at.width]
-        if e in at.reuse: v = values.load(f, values.address(f, k.kept_base(self, at.reuse[e]), at.index, e.dtype), e.dtype, at.width, at.mask)
+        if e in at.reuse:
+            kept = values.address(f, k.kept_base(self, at.reuse[e]), at.index, e.dtype)
+            v = values.load(f, kept, e.dtype, at.width, at.mask)
         elif e.op == 'load': v = self.element_load(e, at)
         elif e.op == 'index':
             a = e.attrs['affine']
@@ -175,7 +181,8 @@ class Row:
             if values.MEMORY[e.dtype] in MASKABLE and e.dtype not in values.PAIR and at.width > 1:
                 v = values.load(f, p, e.dtype, at.width, valid if at.mask is None else valid & at.mask)
                 return f.select(valid, v, other)
-        if not moving and isinstance(stride, int) and stride == -1 and valid is None and at.mask is None and e.dtype not in values.PAIR and at.width > 1:
+        backwards = not moving and isinstance(stride, int) and stride == -1 and valid is None and at.mask is None
+        if backwards and e.dtype not in values.PAIR and at.width > 1:
             p = f.at(self.base(e), 0 - at.index - (at.width - 1), values.MEMORY[e.dtype])
             return f.shuffle(values.load(f, p, e.dtype, at.width), range(at.width - 1, -1, -1))
         offsets = None                                             # lane by lane
@@ -222,7 +229,9 @@ class Evaluator(Context):
         if op == 'const': return values.constant(f, e.attrs['value'], e.dtype)
         if op == 'size': return self.n(e.attrs['expr'])
         if op == 'scalar': return self.scalar(e.attrs['index'], e.attrs['kind'], e.dtype)
-        if op == 'cast': return values.cast(f, args[0], e.args[0].dtype, e.dtype, e.dtype == 'f16' and any(x.dtype == 'f64' or x.op == 'fmod' for x in closure([e])))
+        if op == 'cast':
+            twice = e.dtype == 'f16' and any(x.dtype == 'f64' or x.op == 'fmod' for x in closure([e]))       # see values.round_half
+            return values.cast(f, args[0], e.args[0].dtype, e.dtype, twice)
         if op == 'bitcast': return values.bitcast(f, args[0], e.args[0].dtype, e.dtype)
         if op == 'copy': return args[0]
         if op == 'i.div': return args[0] // args[1]
@@ -254,7 +263,8 @@ class Evaluator(Context):
         def load(b):
             p = values.address(f, base, self.times(b, a['step']), dtype)
             if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype)
-            if is_one(stride): return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype)
+            if is_one(stride):
+                return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype)
             lanes = [values.address(f, p, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
             return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype)
         load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
@@ -295,7 +305,8 @@ class NestEmitter(Evaluator):
     # -- choices
     def pick_width(self):
         if self.kernel.tiled: return TILE
-        widest = max([itemsize(e.dtype) if e.dtype not in values.PAIR else itemsize(e.dtype) // 2 for e in self.exprs if self.varies(e)] + [1])
+        part = lambda dtype: itemsize(values.PAIR.get(dtype, dtype))
+        widest = max([part(e.dtype) for e in self.exprs if self.varies(e)], default=1)
         return 32 if widest <= 4 else 16
 
     def can_mask(self):
@@ -306,7 +317,9 @@ class NestEmitter(Evaluator):
             if not is_one(e.attrs['strides'].get(self.inner, 0)): return False
             if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
         for s in self.kernel.stores + self.kernel.columns:
-            if self.inner in s.strides and (not is_one(s.strides[self.inner]) or values.MEMORY[s.memory.dtype] not in MASKABLE or s.memory.dtype in values.PAIR): return False
+            if self.inner not in s.strides: continue
+            dtype = s.memory.dtype
+            if not is_one(s.strides[self.inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
         return all(values.MEMORY[e.dtype] in MASKABLE for p in self.kernel.passes for e in p.keep)
 
     def kept_base(self, row, where):
@@ -510,7 +523,8 @@ class NestEmitter(Evaluator):
             partial, fresh = columns
             slot = values.address(f, partial[s], at.index, s.memory.dtype)
             dtype = s.memory.dtype
-            total = reduce.identities(f, s.kind, dtype, at.width) if fresh else reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype)
+            if fresh: total = reduce.identities(f, s.kind, dtype, at.width)
+            else: total = reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype)
             for r, a in zip(rows, ats): total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, self.spread(r, s.expr, a), dtype))
             writes.append((reduce.leave(f, total, dtype), slot, dtype))
         for r in p.reduces:
@@ -526,8 +540,11 @@ class NestEmitter(Evaluator):
         lanes = []
         for s in p.stores:
             v, stride = self.spread(row, s.expr, at), s.strides.get(self.inner, 0)
-            if is_one(stride) or at.width == 1 and is_one(stride): writes.append((v, values.address(f, row.store_base(s), at.index, s.memory.dtype), s.memory.dtype))
-            else: lanes.append((v, [values.address(f, row.store_base(s), self.times(at.index + i if i else at.index, stride), s.memory.dtype) for i in range(at.width)], s.memory.dtype))
+            base, dtype = row.store_base(s), s.memory.dtype
+            if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
+            else:
+                places = [values.address(f, base, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
+                lanes.append((v, places, dtype))
         for v, p_, dtype in writes: values.store(f, v, p_, dtype, at.mask)
         for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
 

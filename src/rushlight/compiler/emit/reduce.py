@@ -118,7 +118,8 @@ class RowAccumulator:
         for p, x in zip(where, self.combine(f, old, v)): f.store(x, p)
     def close_tail(self):
         for c, copy in enumerate(self.acc):
-            for mem, var in zip(self.memory, copy): var.set(self.f.load(self.f.at(mem, self.f.const(c * self.width), var.elem), var.elem, self.width))
+            for mem, var in zip(self.memory, copy):
+                var.set(self.f.load(self.f.at(mem, self.f.const(c * self.width), var.elem), var.elem, self.width))
 
     def block_result(self):
         f = self.f

@@ -24,7 +24,8 @@ class SweepEmitter(Evaluator):
         columns = sizes[inner] if inner is not None else 1
         chunks = program.ceildiv(columns, COLUMNS)
         length = product(sizes[a] for a in along)
-        self.units, self.grain = count * chunks, program.max(1, program.floordiv(16384, program.max(1, length * program.min(columns, COLUMNS))))
+        self.units = count * chunks
+        self.grain = program.max(1, program.floordiv(16384, program.max(1, length * program.min(columns, COLUMNS))))
         self.cost = count * columns * length * (itemsize(self.value.dtype) + itemsize(dtype))
         self.length = self.n(length)
         dense = self.dense()
@@ -91,4 +92,6 @@ class SweepEmitter(Evaluator):
         width = (v[0] if isinstance(v, tuple) else v).width
         if self.inner is None: values.store(f, v, base, s.memory.dtype)
         elif is_one(stride): values.store(f, v, values.address(f, base, column, s.memory.dtype), s.memory.dtype, mask)
-        else: values.store_lanes(f, v, [values.address(f, base, self.times(column + i if i else column, stride), s.memory.dtype) for i in range(width)], s.memory.dtype)
+        else:
+            places = [values.address(f, base, self.times(column + i if i else column, stride), s.memory.dtype) for i in range(width)]
+            values.store_lanes(f, v, places, s.memory.dtype)

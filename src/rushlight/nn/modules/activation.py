@@ -349,7 +349,8 @@ class _AlongDim(Module):
 
 def _implicit_dim(name: str, rank: int) -> int:
     """The dimension of old that stands for None: the first of one and three dimensions, else the second."""
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=4)
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+                  "argument.", stacklevel=4)
     return 0 if rank in (0, 1, 3) else 1
 
 

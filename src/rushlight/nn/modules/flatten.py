@@ -35,7 +35,8 @@ class Unflatten(Module):
         if isinstance(unflattened_size, (tuple, list)):
             for index, size in enumerate(unflattened_size):
                 if not isinstance(size, int):
-                    raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {index}")
+                    raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos "
+                                    f"{index}")
         else:
             raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}")
         self.dim = dim

@@ -137,7 +137,8 @@ class Module(HookedModule, StatefulModule):
         if not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         if param.grad_fn is not None:
-            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express "
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                             "express "
                              f"'{name}' as a function of another Tensor, compute the value in the forward() method.")
         for hook in global_parameter_registration_hooks.values():
             output = hook(self, name, param)
@@ -441,7 +442,7 @@ class Module(HookedModule, StatefulModule):
         return self
 
     def to(self, *args, **kwargs) -> Module:
-        """Move to a device and/or convert floating-point parameters to a dtype: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`."""
+        """Move to a device, convert floating-point tensors: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`."""
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")

@@ -156,8 +156,10 @@ class StatefulModule:
                               f"the shape in current model is {current.shape}.")
             return
         if current.is_meta and not given.is_meta and not assign:
-            warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
-                          "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in "
+            warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+                          "which is a "
+                          "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key "
+                          "in "
                           "the module instead of copying them in place?)", stacklevel=2)
         try:
             with rl.no_grad():
@@ -204,7 +206,8 @@ class StatefulModule:
             incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                                         "values, "
                                          "if incompatible_keys need to be modified, it should be done inplace.")
 
         load(self, state_dict)

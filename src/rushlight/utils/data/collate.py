@@ -51,7 +51,8 @@ def default_collate(batch):
         shapes = {tuple(item.shape) for item in batch}
         if len(shapes) > 1:
             at = next(i for i, item in enumerate(batch) if item.shape != first.shape)
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and {list(batch[at].shape)} "
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                               f"{list(batch[at].shape)} "
                                f"at entry {at}; give the DataLoader a collate_fn that pads them")
         return rl.stack(batch, 0)
     if _is_numpy(first):

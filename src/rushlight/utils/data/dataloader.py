@@ -43,7 +43,8 @@ class DataLoader:
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
         if num_workers > 0:
-            raise NotImplementedError(f"DataLoader: num_workers={num_workers} is not available yet; loading in worker processes comes later. "
+            raise NotImplementedError(f"DataLoader: num_workers={num_workers} is not available yet; loading in worker processes comes "
+                                      "later. "
                                       "Use num_workers=0, which loads in this process")
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
@@ -71,7 +72,8 @@ class DataLoader:
             if sampler is not None:
                 raise ValueError(f"DataLoader with IterableDataset: expected unspecified sampler option, but got sampler={sampler}")
             if batch_sampler is not None:
-                raise ValueError(f"DataLoader with IterableDataset: expected unspecified batch_sampler option, but got batch_sampler={batch_sampler}")
+                raise ValueError("DataLoader with IterableDataset: expected unspecified batch_sampler option, but got "
+                                 f"batch_sampler={batch_sampler}")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:

@@ -62,7 +62,8 @@ class StackDataset(Dataset):
     def __init__(self, *args, **kwargs) -> None:
         if args:
             if kwargs:
-                raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given.")
+                raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both "
+                                 "types are given.")
             self._length = len(args[0])
             if any(self._length != len(dataset) for dataset in args):
                 raise ValueError("Size mismatch between datasets")

@@ -32,7 +32,7 @@ class SequentialSampler(Sampler):
 
 
 def _fresh_generator():
-    """A generator whose seed is one draw of the default one: the order depends on the seed, the draws after it do not depend on the size."""
+    """A generator seeded by one draw of the default one: however long the order, the default stream moves by one draw."""
     generator = rl.Generator()
     generator.manual_seed(int(rl.empty((), dtype=rl.int64).random_().item()))
     return generator

@@ -1,0 +1,69 @@
+"""The compile hook: keys, stored recipes, and that a warm cache needs no compiler."""
+import subprocess
+import sys
+
+import pytest
+
+import rushlight as rl
+from rushlight import plans, registry
+
+
+def tensor(shape, strides, code=8): return (code, 0, tuple(shape), tuple(strides), 0)
+
+
+def add(shape, strides): return ('op', 'add', 0, 0, 0, [tensor(shape, strides), tensor(shape, strides)], None, 'f32')
+
+
+def test_keys_forget_sizes_but_not_classes():
+    key = lambda *a: plans.generic_key(add(*a))
+    assert key((3, 4), (4, 1)) == key((30, 7), (7, 1))
+    assert key((3, 4), (4, 1)) != key((3, 4), (1, 3))          # another order in memory
+    assert key((3, 4), (4, 1)) != key((3, 1), (1, 1))          # a size of 1
+    assert key((3, 4), (4, 1)) != key((3, 4), (8, 2))          # no unit stride
+
+
+def test_entries_come_in_the_runtimes_order():
+    assert plans.entry_values(add((3, 4), (4, 1))) == [3, 4, 4, 1, 3, 4, 4, 1]
+
+
+@pytest.mark.parametrize('name, params, expected', [
+    ('add', [tensor((2,), (1,)), 'f'], 0), ('add', [tensor((2,), (1,)), 'f', 'i'], 1),
+    ('var', [tensor((2,), (1,)), True], 0), ('var', [tensor((2,), (1,)), (0,), False, False], 1), ('var', [tensor((2,), (1,)), (0,), 'i',
+        False], 2),
+    ('clamp', [tensor((2,), (1,)), None, 'f'], 0), ('clamp', [tensor((2,), (1,)), None, tensor((2,), (1,))], 1)])
+def test_the_schema_is_told_by_the_arguments(name, params, expected):
+    assert plans.chosen_signature(registry.find(name), params) == expected
+
+
+def test_a_sliced_tensor_reuses_the_recipe_of_another_width():
+    x = rl.ones(6, 40)
+    (x[:, :5] + x[:, 5:10]).sum()
+    before = plans.counters['compiled']
+    for width in range(6, 20): (x[:, :width] + x[:, 20:20 + width]).sum()
+    assert plans.counters['compiled'] == before
+
+
+PROGRAM = """
+import sys
+import rushlight as rl
+x = rl.ones(3, 4, requires_grad=True)
+rl.softmax(x * 2, 1).sum().backward()
+print([m for m in ('llvmlite', 'rushlight.compiler.request', 'rushlight.compiler.trace', 'rushlight.compiler.backend') if m in sys.modules])
+"""
+
+
+def test_a_warm_cache_imports_no_compiler(tmp_path):
+    import os
+    env = dict(os.environ, RUSHLIGHT_CACHE_DIR=str(tmp_path), PYTHONPATH=os.pathsep.join(sys.path))
+    run = lambda: subprocess.run([sys.executable, '-c', PROGRAM], env=env, capture_output=True, text=True, check=True).stdout.strip()
+    run()
+    assert run() == '[]'
+
+
+def test_damaged_recipes_are_compiled_again(tmp_path, monkeypatch):
+    from rushlight.compiler import cache
+    request = add((3, 5), (5, 1))
+    monkeypatch.setenv('RUSHLIGHT_CACHE_DIR', str(tmp_path))
+    monkeypatch.setattr(plans, 'MEMORY', {})
+    cache.put('recipe', f'{plans.source_stamp()} {plans.generic_key(request)[1]}', b'not a recipe')
+    assert plans.recipe_for(request)['outputs'] == [('buffer', 0)]
