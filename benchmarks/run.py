@@ -1,4 +1,4 @@
-"""The measured table: `python benchmarks/run.py [section ...] [--threads N] [--only TEXT]`.
+"""The measured table: `python benchmarks/run.py [section ...] [--threads N] [--only TEXT] [--cpu] [--best]`.
 
 Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows training.
 """
@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+import harness
 from harness import Table, megabytes
 
 
@@ -97,8 +98,8 @@ def start(table):
     libs = os.path.join(os.path.dirname(os.path.dirname(numpy.__file__)), "numpy.libs")
     ours_own, peer_own = site(rl), site(torch)
     more = site(numpy) + (size(libs) if os.path.isdir(libs) else 0)
-    import jinja2, networkx, sympy, fsspec, filelock, mpmath
-    peer_more = sum(site(m) for m in (jinja2, networkx, sympy, fsspec, filelock, mpmath))
+    import importlib
+    peer_more = sum(site(importlib.import_module(m)) for m in ("jinja2", "networkx", "sympy", "fsspec", "mpmath"))
     table.add("package on disk", ours_own, peer_own, 0.03, unit=megabytes)
     table.add("package with its dependencies on disk", ours_own + more + site(llvmlite), peer_own + peer_more, 0.35, unit=megabytes)
 
@@ -204,15 +205,19 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of the clock: for a busy machine and one thread")
+    parser.add_argument("--best", action="store_true", help="the fastest windows instead of the median: for a busy machine")
     given = parser.parse_args()
+    if given.cpu:
+        harness.clock = harness.time.process_time
     threads = given.threads
     import torch
 
     import rushlight as rl
     torch.set_num_threads(threads)
     rl.set_num_threads(threads)
-    print(f"rushlight {rl.__version__} beside torch {torch.__version__}, {threads} thread(s): median of our time over torch's; '<' marks a row above its limit")
-    table = Table(given.only)
+    print(f"rushlight {rl.__version__} beside torch {torch.__version__}, {threads} thread(s): {'best' if given.best else 'median'} of our time over torch's; '<' marks a row above its limit")
+    table = Table(given.only, given.best)
     for name in given.sections:
         SECTIONS[name](table)
     table.summary()

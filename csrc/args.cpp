@@ -177,6 +177,7 @@ static int integer_from(PyObject* o, int64_t* out) {
 PyObject* g_disabled_torch_function;       // _C._disabled_torch_function_impl: a type that has it wants no override
 
 bool has_torch_function(PyObject* o) {
+  if (tls.guard & G_NO_DISPATCH) return false;   // nobody is asked: then such an object must not pass for an argument either
   PyTypeObject* type = Py_TYPE(o);
   if (type == TensorType || type == ParameterType || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
   PyObject* f = nullptr;

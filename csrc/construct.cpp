@@ -542,13 +542,6 @@ static int native_empty(Call& c, PyObject** outs, int) {
   int n = a.sym_list(&size);
   FactoryOptions o = read_options(a, g_default_dtype, Device::CPU);
   int format = a.code();
-  if (c.form == 2) {      // out=: only its size is set
-    if (!check_sizes(n, size)) return -1;
-    PyObject* shape = int_tuple(size, n);
-    PyObject* result = shape ? call_method((PyObject*)c.dests[0], "resize_", shape) : nullptr;
-    Py_XDECREF(shape);
-    return give((Tensor*)result, outs);
-  }
   return give(empty_formatted(o.dtype, o.device, n, size, format), outs);
 }
 

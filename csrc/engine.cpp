@@ -51,6 +51,7 @@ static bool add_into(Tensor** slot, Tensor* grad) {
 static Tensor* copy_like(Tensor* grad, const Layout* like) {
   const Layout* from = grad->layout;
   const int64_t* strides = (like->flags & L_DENSE) ? like->strides() : nullptr;
+  if ((tls.guard & G_RECORD) && (like == from || (!strides && from->flags & L_CONTIGUOUS))) return call_op(op_find("clone"), {grad});   // a value that compile() can fuse
   Tensor* out = tensor_empty(from->dtype, from->device, from->ndim, from->shape(), strides);
   if (!out) return nullptr;
   if (out->layout == from && !tls.grad_mode && from->device == Device::CPU && from->nbytes <= 65536) {

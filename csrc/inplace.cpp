@@ -105,12 +105,42 @@ static const Layout* output_layout(const Plan* p, int i, const Call& c) {
 
 static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 
+// The definition's `out` attribute is True, or the words of the error for an out= tensor of another dtype than the result.
+static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want) {
+  PyObject* words = PyObject_GetAttrString(c.op->definition, "out");
+  if (!words) { PyErr_Clear(); return true; }
+  if (!PyUnicode_Check(words)) { Py_DECREF(words); return true; }
+  DType have = dest->layout->dtype;
+  PyObject* format = PyObject_GetAttrString(words, "format");
+  PyObject* none = PyTuple_New(0);
+  PyObject* names = Py_BuildValue("{s:s,s:s,s:s,s:s}", "out", dtype_scalar_name(have), "result", dtype_scalar_name(want->dtype), "out_c", dtype_cpp_name(have), "result_c",
+                                  dtype_cpp_name(want->dtype));
+  PyObject* text = format && none && names ? PyObject_Call(format, none, names) : nullptr;
+  if (text) PyErr_SetObject(PyExc_RuntimeError, text);
+  Py_XDECREF(text); Py_XDECREF(names); Py_XDECREF(none); Py_XDECREF(format);
+  Py_DECREF(words);
+  return false;
+}
+
+// torch's reductions accumulate in the dtype of their out= tensor unless told `dtype=`, which is the last word of such a call.
+static bool take_dtype_from_out(Call& c, const Tensor* dest) {
+  const Signature& s = signature_of(c);
+  if (s.params.empty() || s.params.back().kind != ParamKind::DType || !c.nstatic || c.static_words[c.nstatic - 1] != ABSENT) return true;
+  PyObject* accumulates = PyObject_GetAttrString(c.op->definition, "accumulates");
+  int yes = accumulates ? PyObject_IsTrue(accumulates) : 0;
+  Py_XDECREF(accumulates);
+  if (!accumulates) PyErr_Clear();
+  if (yes > 0) c.static_words[c.nstatic - 1] = (uint64_t)dest->layout->dtype;
+  return yes >= 0;
+}
+
 static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
   if (want->device != dest->layout->device) {
     raise(PyExc_RuntimeError, "Attempting to copy from device %s to device %s, but cross-device copies are not allowed!", want->device == Device::Meta ? "meta" : "cpu",
           dest->layout->device == Device::Meta ? "meta" : "cpu");
     return false;
   }
+  if (want->dtype != dest->layout->dtype && !refuse_dtype(c, dest, want)) return false;
   if (!can_cast(want->dtype, dest->layout->dtype)) {
     raise(PyExc_RuntimeError, "result type %s can't be cast to the desired output type %s", dtype_scalar_name(want->dtype), dtype_scalar_name(dest->layout->dtype));
     return false;
@@ -172,6 +202,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
     return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
   };
   if (c.op->native) return functional();
+  if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
   // The functional plan says what the results look like.
   c.form = 0;
   c.ndest = 0;

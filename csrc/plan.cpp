@@ -181,10 +181,8 @@ void plans_forget(Op* op) {
 }
 
 // ------------------------------------------------------------------------------------------------------------- compiling
-// hooks.compile(op, form, grad_mask, params, dests, signature): the contract's request, and which of the op's signatures the arguments fit.
-static PyObject* compile(const Call& c, uint64_t mask) {
-  if (!g_hooks.compile) return raise(PyExc_RuntimeError, "%s: no compiler is installed", c.op->text);
-  ++g_stats.compiles;
+// The contract's request, and which of the op's signatures the arguments fit: (op, form, grad_mask, params, dests, signature), new.
+PyObject* call_request(const Call& c, uint64_t mask) {
   PyObject* params = call_params(c);
   PyObject* dests = nullptr;
   bool good = params != nullptr;
@@ -204,9 +202,17 @@ static PyObject* compile(const Call& c, uint64_t mask) {
     bits = power ? PyNumber_Subtract(power, one) : nullptr;
     Py_XDECREF(one); Py_XDECREF(n); Py_XDECREF(power);
   } else if (good) bits = PyLong_FromUnsignedLongLong(mask);
-  PyObject *form = good ? PyLong_FromLong(c.form) : nullptr, *signature = good ? PyLong_FromLong(c.overload) : nullptr;
-  PyObject* r = bits && form && signature ? PyObject_CallFunctionObjArgs(g_hooks.compile, (PyObject*)c.op, form, bits, params, dests ? dests : Py_None, signature, nullptr) : nullptr;
-  Py_XDECREF(params); Py_XDECREF(dests); Py_XDECREF(bits); Py_XDECREF(form); Py_XDECREF(signature);
+  PyObject* request = bits ? Py_BuildValue("(OiOOOi)", (PyObject*)c.op, (int)c.form, bits, params, dests ? dests : Py_None, (int)c.overload) : nullptr;
+  Py_XDECREF(params); Py_XDECREF(dests); Py_XDECREF(bits);
+  return request;
+}
+
+static PyObject* compile(const Call& c, uint64_t mask) {       // hooks.compile(*request)
+  if (!g_hooks.compile) return raise(PyExc_RuntimeError, "%s: no compiler is installed", c.op->text);
+  ++g_stats.compiles;
+  PyObject* request = call_request(c, mask);
+  PyObject* r = request ? PyObject_CallObject(g_hooks.compile, request) : nullptr;
+  Py_XDECREF(request);
   if (r && Py_TYPE(r) != RecipeType) { raise(PyExc_TypeError, "%s: the compiler gave a %s instead of a Recipe", c.op->text, Py_TYPE(r)->tp_name); Py_CLEAR(r); }
   return r;
 }
@@ -317,7 +323,7 @@ template <class T, int N> struct Small {
   ~Small() { if (items != inline_items) free(items); }
 };
 
-bool plan_launch(Plan* p, Call& c, Storage** buffers) {
+bool plan_launch(Plan* p, Call& c, Storage** buffers, bool may_release) {
   g_stats.launches += p->nsteps;
   Small<char*, 48> pointers; Small<Scalar, 16> room;
   if (!pointers.reserve((size_t)p->npointers) || !room.reserve((size_t)p->max_scalars)) return false;
@@ -331,7 +337,7 @@ bool plan_launch(Plan* p, Call& c, Storage** buffers) {
     status = run_steps(p, pointers.items, c.scalars, room.items);
     g_current_generator = before;
     if (PyErr_Occurred()) return false;
-  } else if (RL_UNLIKELY(p->big)) {
+  } else if (RL_UNLIKELY(p->big) && may_release) {
     // Other threads may drop tensors meanwhile: the storages themselves are held.
     Small<Storage*, 32> held;
     int n = 0;
@@ -401,7 +407,7 @@ static inline bool any_pending(const Call& c) {
   uint8_t flags = 0;
   for (int i = 0; i < c.nt; i++) if (c.t[i]) flags |= c.t[i]->storage->flags;
   for (int i = 0; i < c.ndest; i++) flags |= c.dests[i]->storage->flags;
-  return flags & ST_PENDING;
+  return flags & (ST_PENDING | ST_READ);
 }
 
 static int run_general(Plan* p, Call& c, PyObject** outs, int max) {
@@ -413,7 +419,7 @@ static int run_general(Plan* p, Call& c, PyObject** outs, int max) {
     if (!s) break;
     buffers.items[made] = s;
   }
-  if (made == p->nbuffers && (p->meta || plan_launch(p, c, buffers.items))) n = plan_outputs(p, c, buffers.items, outs, max);
+  if (made == p->nbuffers && (p->meta || plan_launch(p, c, buffers.items, true))) n = plan_outputs(p, c, buffers.items, outs, max);
   while (made) decref(buffers.items[--made]);
   return n;
 }
@@ -441,7 +447,7 @@ int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   incref(p);                                   // Python may run from here on (a flush, another thread), and evict it
   int n = -1;
   if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws) n = record_plan(p, c, outs, max);
-  else if (!any_pending(c) || pending_flush()) n = run_general(p, c, outs, max);
+  else if (!any_pending(c) || (pending_flush() && (!any_pending(c) || pending_lost()))) n = run_general(p, c, outs, max);
   decref(p);
   return n;
 }

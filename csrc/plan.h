@@ -60,6 +60,7 @@ struct Plan {
   int32_t npointers, max_scalars;          // over all steps; of one step that picks its scalars
   Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;
   int64_t work;                            // bytes touched, all steps
+  PyObject* request;                       // owned: what the compiler was or would be asked (call_request), once the plan was recorded
 
 
   // ---- for the tape
@@ -86,11 +87,12 @@ Op* backward_op_of(PyObject* key);         // borrowed: the one anonymous op of 
 // ------------------------------------------------------------------------------------------ tables and replay (inside)
 Plan* plan_lookup(Call&, uint64_t mask);   // borrowed: valid until Python may run; null with an error. May compile
 int plan_run(Plan*, Call&, PyObject** outs, int max);
-bool plan_launch(Plan*, Call&, Storage** buffers);                                    // the steps alone
+bool plan_launch(Plan*, Call&, Storage** buffers, bool may_release);                 // the steps alone; may_release: the GIL, if the plan is big
 int plan_outputs(Plan*, Call&, Storage** buffers, PyObject** outs, int max);         // wrap, bump versions, record on the tape
 uint64_t grad_mask(const Call&);
 // Evaluate for this call: a new plan without a key, null and *applies == false when a guard fails, null with an error otherwise.
 Plan* plan_evaluate(Recipe*, const Call&, uint64_t mask, bool* applies);
+PyObject* call_request(const Call&, uint64_t mask);   // (op, form, grad_mask, params, dests, signature): what hooks.compile is called with; new
 PyObject* layout_description(const Layout*);   // (dtype_code, device_code, shape, strides, bits), new
 void plans_forget(Op*);                    // the op's plans leave the tables
 bool raise_status(const Plan*, int64_t status);   // always false

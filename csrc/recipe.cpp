@@ -522,6 +522,7 @@ void plan_free(Plan* p) {
   for (int i = 0; i < p->nouts; i++) if (p->outs[i].layout) decref(p->outs[i].layout);
   if (p->op && p->op->last == p) p->op->last = nullptr;
   Py_XDECREF(p->recipe);
+  Py_XDECREF(p->request);
   free((void*)p->key);
   free(p);
 }

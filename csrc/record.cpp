@@ -2,28 +2,45 @@
 // the recording is flushed: at the end of the recorded function, or when somebody needs a value.
 //
 // An entry holds its plan, the places its operands lie in (storage, layout, offset: values, not tensor objects, so that nothing is kept alive that could
-// be freed), its scalars and its buffers. At a flush `hooks.flush(entries)` may run them (fused) and return True; otherwise they run here, one by one,
-// in order: the same bits as without recording.
+// be freed), its scalars and its buffers. At a flush the entries are a *stream*. Its key says which plans, how their operands connect (storages numbered
+// in order of appearance, offsets relative to the first sight of a storage) and which results somebody outside still holds. A known stream is replayed
+// from its program without entering Python. For a new one `hooks.flush(entries)` is asked, which answers None (run the entries one by one, in order) or
+// the program: a list of segments in order, each covering the entries up to `end`,
+//   (end, entry)                                       that entry's own plan
+//   (end, recipe, inputs, outputs, scalars, syms)      a fused recipe. inputs: [(entry, argument)]; outputs: [(entry, buffer)], what the recipe's first
+//                                                      buffers become; scalars: [(entry, scalar)]; syms: [int]
+// Entries that no segment runs are dead: nobody holds what they would have computed.
 //
 // `entries` is a list of dicts:
-//   recipe    the Recipe           op, form          who was called
-//   args      [(storage id, layout description, byte offset) or None]      dests   the same for written tensors
-//   scalars   [number]             ints, outputs     the plan's resolved integers per step, and which results exist
-//   buffers   [(storage id, layout description, live)]      live: somebody outside the recording still holds it
-// A fused recipe is run with `_C.run_recorded(recipe, inputs, outputs, scalars)`: inputs are (storage id, layout description, offset) triples as above,
-// outputs the storage ids that its buffers become; then `_C.recorded_done(n)` drops the first n entries.
+//   recipe    the Recipe           op, form          who was called            request    (op, form, grad mask, params, dests, signature)
+//   args      [(storage number, layout description, byte offset) or None]      dests   the same for written tensors
+//   scalars   [number]          
+//   buffers   [(storage number, layout description, live)]      live: somebody outside the recording still holds it
+// After an error at a flush the rest of the recording is dropped, as if the program had stopped at the failing call: written tensors keep what they had, and
+// results that were never computed raise when they are read.
+//
+// Storages that a recorded call is going to read carry ST_READ: whoever writes them by other means than a recorded plan flushes first.
+//
+// The recording is one, for all threads: a flush by any of them runs it all, in order, without letting go of the GIL; the hook may let go of it, so
+// another thread that needs a value meanwhile waits.
+#include "compat.h"
 #include "op.h"
-#include <cstddef>
-#include <iterator>
+#include <chrono>
+#include <deque>
+#include <thread>
 #include <unordered_map>
 
 namespace rl {
 
 // ------------------------------------------------------------------------------------------------------------------- entries
 struct Place { Storage* storage; Layout* layout; int64_t offset; };       // both owned; storage null: an absent argument
-struct Entry { Plan* plan; std::vector<Place> args, dests; std::vector<Scalar> scalars; std::vector<Storage*> buffers; uint8_t form; };
-static std::vector<Entry> g_recording;
+struct Entry {
+  Plan* plan; std::vector<Place> args, dests; std::vector<Scalar> scalars; std::vector<Storage*> buffers; uint8_t form;
+  PyObject* code; int line;                // of a call that may fail on its values: where the user wrote it (code owned), else null
+};
+static std::deque<Entry> g_recording;
 static bool g_flushing;
+static std::thread::id g_flusher;
 
 static Place place_of(const Tensor* t) {
   if (!t) return {nullptr, nullptr, 0};
@@ -37,6 +54,7 @@ static void drop(Entry& e) {
   for (Place& p : e.dests) drop(p);
   for (Storage* s : e.buffers) decref(s);
   decref(e.plan);
+  Py_XDECREF(e.code);
 }
 
 // A storage that promises its bytes: it has none until the flush. (A written tensor of the recording is pending too, but has its memory.)
@@ -56,7 +74,8 @@ static bool give_memory(Storage* s) {
 }
 
 int record_plan(Plan* p, Call& c, PyObject** outs, int max) {
-  Entry e{p, {}, {}, {}, {}, c.form};
+  if (!p->request && !(p->request = call_request(c, p->mask))) return -1;
+  Entry e{p, {}, {}, {}, {}, c.form, nullptr, 0};
   for (int i = 0; i < p->nbuffers; i++) {
     Storage* s = pending_storage(p->buffers[i].bytes);
     if (!s) { for (Storage* b : e.buffers) decref(b); return -1; }
@@ -65,7 +84,10 @@ int record_plan(Plan* p, Call& c, PyObject** outs, int max) {
   incref(p);
   for (int i = 0; i < c.nt; i++) e.args.push_back(place_of(c.t[i]));
   for (int i = 0; i < c.ndest; i++) e.dests.push_back(place_of(c.dests[i]));
+  for (Place& a : e.args) if (a.storage) a.storage->flags |= ST_READ;
   e.scalars.assign(c.scalars, c.scalars + c.nscalar);
+  if (!p->recipe->parsed->errors.empty())
+    if (PyFrameObject* frame = PyEval_GetFrame()) { e.code = (PyObject*)PyFrame_GetCode(frame); e.line = PyFrame_GetLineNumber(frame); }
   std::vector<Storage*> buffers = e.buffers;
   g_recording.push_back(std::move(e));
   // A written tensor's value is promised too: whoever reads it must flush first.
@@ -96,24 +118,16 @@ static bool run_entry(Entry& e) {
   c.op = e.plan->op;
   c.form = e.form;
   if (!call_reserve(c, (int)e.args.size(), 0, 0, (int)e.scalars.size())) return false;
-  for (Place& p : e.args) if ((p.storage && !give_memory(p.storage)) || !args.add(p)) return false;
+  for (Place& p : e.args) {
+    if (p.storage && (p.storage->flags & ST_PENDING) && !p.storage->data) return pending_lost();
+    if (!args.add(p)) return false;
+  }
   for (Place& p : e.dests) if (!dests.add(p)) return false;
   for (Tensor* t : args.list) c.t[c.nt++] = t;
   for (Tensor* t : dests.list) c.dests[c.ndest++] = t;
   for (Scalar& s : e.scalars) c.scalars[c.nscalar++] = s;
   for (Storage* s : e.buffers) if (!give_memory(s)) return false;
-  return plan_launch(e.plan, c, e.buffers.data());
-}
-
-static std::unordered_map<uint64_t, Storage*> known_storages() {
-  std::unordered_map<uint64_t, Storage*> m;
-  auto add = [&](Storage* s) { if (s) m[(uint64_t)(uintptr_t)s] = s; };
-  for (Entry& e : g_recording) {
-    for (Place& p : e.args) add(p.storage);
-    for (Place& p : e.dests) add(p.storage);
-    for (Storage* s : e.buffers) add(s);
-  }
-  return m;
+  return plan_launch(e.plan, c, e.buffers.data(), false);
 }
 
 static void clear_pending(Entry& e) {        // its results exist now
@@ -129,12 +143,28 @@ static PyObject* scalar_number(uint8_t kind, const Scalar& s) {
     default: return PyFloat_FromDouble(s.re);
   }
 }
-static PyObject* place_object(const Place& p) {
+// The storages of a recording: a number in order of appearance, the offset it was first met at, and the references that the recording itself holds.
+struct Known { int64_t number, base, held; };
+typedef std::unordered_map<Storage*, Known> Storages;
+static Storages known_storages(size_t n) {
+  Storages known;
+  auto meet = [&](Storage* s, int64_t offset) { if (s) ++known.try_emplace(s, Known{(int64_t)known.size() + 1, offset, 0}).first->second.held; };
+  for (size_t i = 0; i < n; i++) {
+    const Entry& e = g_recording[i];
+    for (const Place& p : e.args) meet(p.storage, p.offset);
+    for (const Place& p : e.dests) meet(p.storage, p.offset);
+    for (Storage* s : e.buffers) meet(s, 0);
+  }
+  return known;
+}
+static bool is_live(Storage* s, const Storages& known) { return s->rc > known.at(s).held; }
+
+static PyObject* place_object(const Place& p, const Storages& known) {
   if (!p.storage) return Py_NewRef(Py_None);
   PyObject* d = layout_description(p.layout);
-  return d ? Py_BuildValue("(KNL)", (unsigned long long)(uintptr_t)p.storage, d, (long long)p.offset) : nullptr;
+  return d ? Py_BuildValue("(LNL)", (long long)known.at(p.storage).number, d, (long long)p.offset) : nullptr;
 }
-template <class T, class F> static PyObject* list_of(const std::vector<T>& items, F&& make) {
+template <class List, class F> static PyObject* list_of(const List& items, F&& make) {
   PyObject* list = PyList_New(0);
   for (auto& item : items) {
     PyObject* o = list ? make(item) : nullptr;
@@ -145,75 +175,295 @@ template <class T, class F> static PyObject* list_of(const std::vector<T>& items
   return list;
 }
 
-static PyObject* entry_object(const Entry& e, const std::unordered_map<Storage*, int64_t>& held) {
+static PyObject* entry_object(const Entry& e, const Storages& known) {
   std::vector<std::pair<int, Scalar>> numbers;
   for (size_t i = 0; i < e.scalars.size(); i++) numbers.push_back({i < (size_t)e.plan->nscalars ? e.plan->scalar_kinds[i] : (int)ScalarKind::Float, e.scalars[i]});
-  std::vector<int> indices, steps;
+  std::vector<int> indices;
   for (int i = 0; i < e.plan->nbuffers; i++) indices.push_back(i);
-  for (int i = 0; i < e.plan->nsteps; i++) steps.push_back(i);
-  PyObject* args = list_of(e.args, place_object);
-  PyObject* dests = list_of(e.dests, place_object);
+  auto place = [&](const Place& p) { return place_object(p, known); };
+  PyObject* args = list_of(e.args, place);
+  PyObject* dests = list_of(e.dests, place);
   PyObject* scalars = list_of(numbers, [](auto& n) { return scalar_number((uint8_t)n.first, n.second); });
   PyObject* buffers = list_of(indices, [&](int i) -> PyObject* {
     Storage* s = e.buffers[(size_t)i];
-    auto it = held.find(s);
-    bool live = s->rc > (it == held.end() ? 0 : it->second);
     PyObject* d = layout_description(e.plan->buffers[i].layout);
-    return d ? Py_BuildValue("(KNO)", (unsigned long long)(uintptr_t)s, d, live ? Py_True : Py_False) : nullptr;
+    return d ? Py_BuildValue("(LNO)", (long long)known.at(s).number, d, is_live(s, known) ? Py_True : Py_False) : nullptr;
   });
-  PyObject* ints = list_of(steps, [&](int i) { return int_tuple(e.plan->steps[i].ints, (int)e.plan->recipe->parsed->steps[(size_t)i].ints.size()); });
-  if (args && dests && scalars && buffers && ints)
-    return Py_BuildValue("{s:O,s:O,s:i,s:N,s:N,s:N,s:N,s:N}", "recipe", (PyObject*)e.plan->recipe, "op", (PyObject*)e.plan->op, "form", (int)e.form, "args", args, "dests", dests,
-                         "scalars", scalars, "buffers", buffers, "ints", ints);
-  Py_XDECREF(args); Py_XDECREF(dests); Py_XDECREF(scalars); Py_XDECREF(buffers); Py_XDECREF(ints);
+  if (args && dests && scalars && buffers)
+    return Py_BuildValue("{s:O,s:O,s:i,s:O,s:N,s:N,s:N,s:N}", "recipe", (PyObject*)e.plan->recipe, "op", (PyObject*)e.plan->op, "form", (int)e.form, "request", e.plan->request,
+                         "args", args, "dests", dests, "scalars", scalars, "buffers", buffers);
+  Py_XDECREF(args); Py_XDECREF(dests); Py_XDECREF(scalars); Py_XDECREF(buffers);
   return nullptr;
 }
 
 static PyObject* recording(PyObject*, PyObject*) {
-  std::unordered_map<Storage*, int64_t> held;             // references that the recording itself holds
-  for (Entry& e : g_recording) {
-    for (Place& p : e.args) if (p.storage) ++held[p.storage];
-    for (Place& p : e.dests) if (p.storage) ++held[p.storage];
-    for (Storage* s : e.buffers) ++held[s];
-  }
-  return list_of(g_recording, [&](const Entry& e) { return entry_object(e, held); });
+  Storages known = known_storages(g_recording.size());
+  return list_of(g_recording, [&](const Entry& e) { return entry_object(e, known); });
 }
 
-static bool run_all() {
-  bool good = true;
-  size_t done = 0;
-  for (; good && done < g_recording.size(); done++) {
-    good = run_entry(g_recording[done]);
-    if (good) clear_pending(g_recording[done]);
+// An error that surfaces at a flush says where the user wrote the call: the first recorded call of the range that may fail so.
+static void note_places(size_t first, size_t end) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  for (size_t i = first; i < end && value; i++) {
+    const Entry& e = g_recording[i];
+    if (!e.code) continue;
+    PyCodeObject* code = (PyCodeObject*)e.code;
+    PyObject* r = PyObject_CallMethod(value, "add_note", "N", PyUnicode_FromFormat("recorded by compile(): %s, called in %U at %U:%d", e.plan->op->text, code->co_name, code->co_filename, e.line));
+    if (!r) PyErr_Clear();
+    Py_XDECREF(r);
   }
-  // After an error the rest cannot be computed: its storages keep their promise only as memory of undefined content, so they must not be read.
-  std::vector<Entry> finished;
-  finished.swap(g_recording);
-  if (!good) for (Entry& e : finished) clear_pending(e);
-  for (Entry& e : finished) drop(e);
+  PyErr_Restore(type, value, trace);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- streams
+struct Ref { int32_t entry, index; };                     // an argument, a buffer or a scalar of an entry
+struct Segment { size_t end; int64_t entry; Plan* plan; std::vector<Ref> inputs, outputs, scalars; };      // entry < 0: the fused plan (owned)
+struct Stream { std::vector<Plan*> plans; std::vector<Segment> segments; int64_t used; };                  // plans: held, so that their addresses stay theirs
+struct KeyHash { size_t operator()(const std::vector<uint64_t>& k) const { uint64_t h = 0x9e3779b97f4a7c15ull; for (uint64_t w : k) { h = (h ^ w) * 0xff51afd7ed558ccdull; h ^= h >> 32; } return (size_t)h; } };
+static std::unordered_map<std::vector<uint64_t>, Stream*, KeyHash> g_streams;
+static const size_t MAX_STREAMS = 256;
+static int64_t g_stream_count, g_stream_hits, g_stream_clock, g_fused_runs;
+
+static std::vector<uint64_t> stream_key(size_t n, const Storages& known) {
+  std::vector<uint64_t> key;
+  auto place = [&](const Place& p) {
+    if (!p.storage) { key.push_back(0); return; }
+    const Known& k = known.at(p.storage);
+    key.push_back((uint64_t)k.number);
+    key.push_back((uint64_t)(p.offset - k.base));
+  };
+  for (size_t i = 0; i < n; i++) {
+    const Entry& e = g_recording[i];
+    key.push_back((uint64_t)(uintptr_t)e.plan);           // says op, layouts, by-value arguments and run-time integers
+    for (const Place& p : e.args) place(p);
+    for (const Place& p : e.dests) place(p);
+    for (Storage* s : e.buffers) { key.push_back((uint64_t)known.at(s).number); key.push_back(is_live(s, known)); }
+  }
+  return key;
+}
+
+static void stream_free(Stream* s) {
+  for (Plan* p : s->plans) decref(p);
+  for (Segment& g : s->segments) if (g.plan) decref(g.plan);
+  delete s;
+}
+static void streams_evict() {
+  while (g_streams.size() >= MAX_STREAMS) {
+    auto oldest = g_streams.begin();
+    for (auto it = g_streams.begin(); it != g_streams.end(); ++it) if (it->second->used < oldest->second->used) oldest = it;
+    stream_free(oldest->second);
+    g_streams.erase(oldest);
+  }
+}
+
+static Op* fused_op() {                                   // the op that a fused plan pretends to be
+  static Op* fused = nullptr;
+  if (!fused) fused = (Op*)PyObject_CallFunction((PyObject*)OpType, "s[([(ssOO)(ssOO)(ssOO)]s)]", "fused", "inputs", "Tensor?[]", g_required, Py_False, "syms", "SymInt[]", g_required, Py_False,
+                                                 "scalars", "Scalar[]", g_required, Py_False, "Tensor[]");
+  return fused;
+}
+
+// The call of a fused segment: `first` is the entry that number 0 now stands at.
+static bool segment_call(Call& c, Operands& operands, const Segment& g, size_t first, const std::vector<int64_t>& syms) {
+  c.op = fused_op();
+  if (!c.op || !call_reserve(c, (int)g.inputs.size(), 8 + (int)g.scalars.size(), (int)syms.size(), (int)g.scalars.size())) return false;
+  for (const Ref& r : g.inputs) if (!operands.add(g_recording[(size_t)r.entry - first].args[(size_t)r.index])) return false;
+  for (Tensor* t : operands.list) c.t[c.nt++] = t;
+  c.static_words[c.nstatic++] = (uint64_t)c.nt;
+  c.static_words[c.nstatic++] = (uint64_t)syms.size();
+  c.static_words[c.nstatic++] = (uint64_t)g.scalars.size();
+  for (int64_t v : syms) c.syms[c.nsym++] = v;
+  for (const Ref& r : g.scalars) {
+    const Entry& e = g_recording[(size_t)r.entry - first];
+    c.static_words[c.nstatic++] = r.index < e.plan->nscalars ? e.plan->scalar_kinds[r.index] : (uint64_t)ScalarKind::Float;
+    c.scalars[c.nscalar++] = e.scalars[(size_t)r.index];
+  }
+  return true;
+}
+
+static bool run_segment(const Segment& g, size_t first) {
+  Operands operands;
+  Call c;
+  for (const Ref& r : g.inputs) {
+    const Place& p = g_recording[(size_t)r.entry - first].args[(size_t)r.index];
+    if ((p.storage->flags & ST_PENDING) && !p.storage->data) return pending_lost();
+  }
+  if (!segment_call(c, operands, g, first, {})) return false;
+  std::vector<Storage*> buffers;
+  bool good = true;
+  for (int i = 0; good && i < g.plan->nbuffers; i++) {
+    Storage* s;
+    if ((size_t)i < g.outputs.size()) {
+      s = g_recording[(size_t)g.outputs[(size_t)i].entry - first].buffers[(size_t)g.outputs[(size_t)i].index];
+      incref(s);
+      good = give_memory(s);
+      if (good && s->nbytes < g.plan->buffers[i].bytes) { raise(PyExc_RuntimeError, "compile(): a fused result does not fit its storage"); good = false; }
+    } else if (!(s = storage_new(g.plan->buffers[i].bytes))) { good = false; break; }
+    buffers.push_back(s);
+  }
+  good = good && plan_launch(g.plan, c, buffers.data(), false);
+  for (size_t i = 0; i < buffers.size(); i++) {
+    if (good && i < g.outputs.size()) buffers[i]->flags &= (uint8_t)~ST_PENDING;
+    decref(buffers[i]);
+  }
+  ++g_fused_runs;
   return good;
 }
 
+// ------------------------------------------------------------------------------------------------- a program from the hook
+static bool read_refs(PyObject* o, std::vector<Ref>* out, size_t first, size_t end, const char* what) {
+  PyObject* items = PySequence_Fast(o, "compile(): a list of (entry, index) is needed");
+  if (!items) return false;
+  bool good = true;
+  for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(items); i++) {
+    Ref r;
+    PyObject* item = PySequence_Fast_GET_ITEM(items, i);
+    good = PyTuple_Check(item) && PyArg_ParseTuple(item, "ii", &r.entry, &r.index);
+    if (good && !(r.entry >= (int64_t)first && r.entry < (int64_t)end && r.index >= 0)) good = false;
+    if (good) {
+      const Entry& e = g_recording[(size_t)r.entry];
+      size_t limit = what[0] == 'i' ? e.args.size() : what[0] == 'o' ? e.buffers.size() : e.scalars.size();
+      good = (size_t)r.index < limit && (what[0] != 'i' || e.args[(size_t)r.index].storage);
+    }
+    if (good) out->push_back(r);
+    else if (!PyErr_Occurred()) raise(PyExc_ValueError, "compile(): bad %s of a segment", what);
+  }
+  Py_DECREF(items);
+  return good;
+}
+
+static bool read_segment(PyObject* o, size_t first, size_t n, Stream* stream) {
+  Segment g{0, -1, nullptr, {}, {}, {}};
+  if (!PyTuple_Check(o)) { raise(PyExc_TypeError, "compile(): a segment is a tuple"); return false; }
+  long long end, entry;
+  if (PyTuple_GET_SIZE(o) == 2) {
+    if (!PyArg_ParseTuple(o, "LL", &end, &entry)) return false;
+    g.end = (size_t)end; g.entry = entry;
+    if (entry < (long long)first || end <= entry || end > (long long)n) { raise(PyExc_ValueError, "compile(): a segment out of order"); return false; }
+    stream->segments.push_back(std::move(g));
+    return true;
+  }
+  PyObject *recipe, *inputs, *outputs, *scalars, *integers;
+  std::vector<int64_t> syms;
+  if (!PyArg_ParseTuple(o, "LO!OOOO", &end, RecipeType, &recipe, &inputs, &outputs, &scalars, &integers)) return false;
+  if (end <= (long long)first || end > (long long)n) { raise(PyExc_ValueError, "compile(): a segment out of order"); return false; }
+  g.end = (size_t)end;
+  if (!read_refs(inputs, &g.inputs, first, g.end, "input") || !read_refs(outputs, &g.outputs, first, g.end, "output") || !read_refs(scalars, &g.scalars, first, g.end, "scalar") ||
+      !int_list(integers, &syms)) return false;
+  Operands operands;
+  Call c;
+  bool applies;
+  if (!segment_call(c, operands, g, 0, syms)) return false;
+  g.plan = plan_evaluate((Recipe*)recipe, c, 0, &applies);
+  if (!g.plan) { if (applies) return false; raise(PyExc_RuntimeError, "compile(): the fused recipe does not hold for the stream that it was made for"); return false; }
+  stream->segments.push_back(std::move(g));
+  return true;
+}
+
+static Stream* read_program(PyObject* program, size_t n) {
+  PyObject* items = PySequence_Fast(program, "compile(): the flush hook answers None or a list of segments");
+  if (!items) return nullptr;
+  Stream* s = new Stream{{}, {}, 0};
+  for (size_t i = 0; i < n; i++) { s->plans.push_back(g_recording[i].plan); incref(g_recording[i].plan); }
+  size_t first = 0;
+  bool good = true;
+  for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(items); i++) {
+    good = read_segment(PySequence_Fast_GET_ITEM(items, i), first, n, s);
+    if (good) first = s->segments.back().end;
+  }
+  Py_DECREF(items);
+  if (!good) { stream_free(s); return nullptr; }
+  return s;
+}
+
+static void finish_front(bool ran) {                      // the first entry leaves; `ran`: all its buffers exist
+  Entry e = std::move(g_recording.front());
+  g_recording.pop_front();
+  if (ran) clear_pending(e);
+  for (Place& p : e.dests) p.storage->flags &= (uint8_t)~ST_PENDING;
+  for (Place& p : e.args) if (p.storage) p.storage->flags &= (uint8_t)~ST_READ;
+  drop(e);                                                // memory of values that nobody needs any more is free for the next entry
+}
+
+static int64_t g_drained;                                 // how often the recording was emptied: a hook sees whether that happened behind its back
+
+static bool run_all() {
+  bool good = true;
+  ++g_drained;
+  while (!g_recording.empty()) {
+    if (good && !run_entry(g_recording.front())) { good = false; note_places(0, 1); }
+    finish_front(good);
+  }
+  return good;
+}
+
+// The first n entries by their program. Values that a segment made lose their promise there; what is dead keeps it, unseen.
+static bool run_stream(const Stream* s, size_t n) {
+  bool good = true;
+  size_t at = 0;
+  ++g_drained;
+  for (const Segment& g : s->segments) {
+    if (g.entry >= 0) {
+      Entry& e = g_recording[(size_t)g.entry - at];
+      good = run_entry(e);
+      if (good) clear_pending(e);
+    } else good = run_segment(g, at);
+    if (!good) { note_places(g.entry >= 0 ? (size_t)g.entry - at : 0, g.entry >= 0 ? (size_t)g.entry - at + 1 : g.end - at); break; }
+    for (; at < g.end; at++) finish_front(false);
+  }
+  for (; at < n; at++) finish_front(false);
+  return good;
+}
+
+bool pending_lost() {
+  raise(PyExc_RuntimeError, "the value of this tensor was never computed: an operation recorded before it failed");
+  return false;
+}
+
 bool pending_flush() {
+  while (g_flushing && g_flusher != std::this_thread::get_id()) {
+    Py_BEGIN_ALLOW_THREADS
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    Py_END_ALLOW_THREADS
+  }
   if (g_recording.empty()) return true;
   if (g_flushing) return run_all();                       // the flush hook itself needs a value: no fusing of what is left
   g_flushing = true;
+  g_flusher = std::this_thread::get_id();
   ++g_stats.flushes;
   uint32_t recording_bit = tls.guard & G_RECORD;
   tls.guard &= ~(uint32_t)G_RECORD;                       // what the hook runs is not recorded
   bool good = true;
+  size_t n = g_recording.size();
+  Stream* stream = nullptr;
   if (g_hooks.flush) {
-    PyObject* entries = recording(nullptr, nullptr);
-    PyObject* r = entries ? PyObject_CallFunctionObjArgs(g_hooks.flush, entries, nullptr) : nullptr;
-    good = r != nullptr;
-    Py_XDECREF(entries);
-    Py_XDECREF(r);
+    Storages known = known_storages(n);
+    std::vector<uint64_t> key = stream_key(n, known);
+    auto found = g_streams.find(key);
+    if (found != g_streams.end()) { stream = found->second; ++g_stream_hits; }
+    else {
+      int64_t drained = g_drained;
+      PyObject* entries = list_of(g_recording, [&](const Entry& e) { return entry_object(e, known); });
+      PyObject* program = entries ? PyObject_CallFunctionObjArgs(g_hooks.flush, entries, nullptr) : nullptr;
+      Py_XDECREF(entries);
+      good = program != nullptr;
+      if (good && program != Py_None && drained == g_drained) {
+        stream = read_program(program, n);
+        good = stream != nullptr;
+        if (good) { streams_evict(); g_streams.emplace(std::move(key), stream); g_stream_count = (int64_t)g_streams.size(); }
+      }
+      Py_XDECREF(program);
+    }
   }
-  if (good) good = run_all();                             // what the hook left
+  if (stream) { stream->used = ++g_stream_clock; good = run_stream(stream, n); }
+  if (good) good = run_all();                             // what no program covers
   else {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    run_all();
+    ++g_drained;
+    while (!g_recording.empty()) finish_front(false);
     PyErr_Restore(type, value, trace);
   }
   tls.guard |= recording_bit;
@@ -226,109 +476,22 @@ static PyObject* flush(PyObject*, PyObject*) {
   if (!pending_flush()) return nullptr;
   Py_RETURN_NONE;
 }
-static PyObject* recorded_done(PyObject*, PyObject* o) {
-  int64_t n = PyLong_AsLongLong(o);
-  if (n == -1 && PyErr_Occurred()) return nullptr;
-  if (n < 0 || n > (int64_t)g_recording.size()) return raise(PyExc_ValueError, "recorded_done(): %lld of %zd entries", (long long)n, (Py_ssize_t)g_recording.size());
-  std::vector<Entry> finished(std::make_move_iterator(g_recording.begin()), std::make_move_iterator(g_recording.begin() + (std::ptrdiff_t)n));
-  g_recording.erase(g_recording.begin(), g_recording.begin() + (std::ptrdiff_t)n);
-  for (Entry& e : finished) { clear_pending(e); drop(e); }
+static PyObject* clear_streams(PyObject*, PyObject*) {
+  for (auto& item : g_streams) stream_free(item.second);
+  g_streams.clear();
+  g_stream_count = 0;
   Py_RETURN_NONE;
-}
-
-// The layout of a description (dtype, device, shape, strides, bits); new.
-static Layout* described_layout(PyObject* o) {
-  int dtype, device, bits;
-  PyObject *shape, *strides;
-  if (!PyTuple_Check(o) || !PyArg_ParseTuple(o, "iiOOi", &dtype, &device, &shape, &strides, &bits)) { if (!PyErr_Occurred()) raise(PyExc_TypeError, "a layout description is needed"); return nullptr; }
-  std::vector<int64_t> s, t;
-  if (!int_list(shape, &s) || !int_list(strides, &t)) return nullptr;
-  if (dtype < 0 || dtype >= (int)DType::Count || device < 0 || device > 1 || s.size() != t.size() || s.size() > (size_t)MAX_DIMS) { raise(PyExc_ValueError, "bad layout description"); return nullptr; }
-  return layout_intern((DType)dtype, (Device)device, (int)s.size(), s.data(), t.data(), bits & (L_CONJ | L_NEG));
-}
-
-// run_recorded(recipe, inputs, outputs, scalars=()): run one recipe over storages of the recording. The first buffers of the recipe become the storages
-// named in `outputs` (0: a temporary).
-static PyObject* run_recorded(PyObject*, PyObject* args) {
-  PyObject *recipe, *inputs, *outputs, *scalars = nullptr;
-  if (!PyArg_ParseTuple(args, "O!OO|O:run_recorded", RecipeType, &recipe, &inputs, &outputs, &scalars)) return nullptr;
-  auto known = known_storages();
-  Operands operands;
-  Call c;
-  static Op* fused = nullptr;                             // the op such a call pretends to be
-  if (!fused) {
-    PyObject* made = PyObject_CallFunction((PyObject*)OpType, "s[([(ssOO)(ssOO)]s)]", "fused", "inputs", "Tensor?[]", g_required, Py_False, "scalars", "Scalar[]", g_required, Py_False, "Tensor[]");
-    if (!made) return nullptr;
-    fused = (Op*)made;
-  }
-  c.op = fused;
-  PyObject* in = PySequence_Fast(inputs, "inputs: a list is needed");
-  PyObject* out = in ? PySequence_Fast(outputs, "outputs: a list is needed") : nullptr;
-  PyObject* numbers = out ? (scalars ? PySequence_Tuple(scalars) : PyTuple_New(0)) : nullptr;
-  bool good = numbers && call_reserve(c, (int)PySequence_Fast_GET_SIZE(in), 8 + (int)PyTuple_GET_SIZE(numbers), 0, (int)PyTuple_GET_SIZE(numbers));
-  for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(in); i++) {
-    unsigned long long id;
-    PyObject* description;
-    long long offset;
-    PyObject* item = PySequence_Fast_GET_ITEM(in, i);
-    if (item == Py_None) { operands.list.push_back(nullptr); continue; }
-    good = PyTuple_Check(item) && PyArg_ParseTuple(item, "KOL", &id, &description, &offset);
-    if (!good) { if (!PyErr_Occurred()) raise(PyExc_TypeError, "an input is (storage id, layout description, offset)"); break; }
-    auto it = known.find(id);
-    if (it == known.end()) { raise(PyExc_ValueError, "run_recorded(): no storage %llu in the recording", id); good = false; break; }
-    Layout* l = described_layout(description);
-    good = l && give_memory(it->second) && operands.add({it->second, l, offset});
-    if (l) decref(l);
-  }
-  if (good) {
-    for (Tensor* t : operands.list) c.t[c.nt++] = t;
-    c.static_words[c.nstatic++] = (uint64_t)c.nt;
-    c.static_words[c.nstatic++] = (uint64_t)PyTuple_GET_SIZE(numbers);
-    for (Py_ssize_t i = 0; good && i < PyTuple_GET_SIZE(numbers); i++) {
-      ScalarKind kind;
-      good = scalar_from(PyTuple_GET_ITEM(numbers, i), &c.scalars[i], &kind);
-      if (!good && !PyErr_Occurred()) raise(PyExc_TypeError, "run_recorded(): a scalar is needed");
-      c.static_words[c.nstatic++] = (uint64_t)kind;
-      c.nscalar++;
-    }
-  }
-  bool applies = true;
-  Plan* p = good ? plan_evaluate((Recipe*)recipe, c, 0, &applies) : nullptr;
-  if (good && !p && applies) good = false;
-  std::vector<Storage*> buffers;
-  if (p) {
-    for (int i = 0; good && i < p->nbuffers; i++) {
-      uint64_t id = i < PySequence_Fast_GET_SIZE(out) ? PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(out, i)) : 0;
-      if (PyErr_Occurred()) { good = false; break; }
-      Storage* s;
-      if (id) {
-        auto it = known.find(id);
-        if (it == known.end()) { raise(PyExc_ValueError, "run_recorded(): no storage %llu in the recording", (unsigned long long)id); good = false; break; }
-        s = it->second;
-        incref(s);
-        buffers.push_back(s);
-        good = give_memory(s);
-        if (good && s->nbytes < p->buffers[i].bytes) { raise(PyExc_ValueError, "run_recorded(): storage %d is too small", i); good = false; }
-      } else {
-        s = storage_new(p->buffers[i].bytes);
-        if (!s) { good = false; break; }
-        buffers.push_back(s);
-      }
-    }
-    good = good && plan_launch(p, c, buffers.data());
-    for (Storage* s : buffers) decref(s);
-    decref(p);
-  }
-  Py_XDECREF(in); Py_XDECREF(out); Py_XDECREF(numbers);
-  if (!good) return nullptr;
-  return PyBool_FromLong(applies);                        // False: a guard of the recipe fails for these layouts
 }
 
 static PyMethodDef record_methods[] = {
     {"recording", recording, METH_NOARGS, "recording() -> list of dicts\n\nThe calls recorded and not yet run."},
     {"flush", flush, METH_NOARGS, "flush()\n\nRun what was recorded."},
-    {"run_recorded", run_recorded, METH_VARARGS, "run_recorded(recipe, inputs, outputs, scalars=()) -> bool\n\nRun a recipe over storages of the recording; False when its guards fail."},
-    {"recorded_done", recorded_done, METH_O, "recorded_done(n)\n\nThe first n recorded calls have been run by other means."}, {}};
-bool init_record(PyObject* m) { return PyModule_AddFunctions(m, record_methods) == 0; }
+    {"clear_streams", clear_streams, METH_NOARGS, "clear_streams()\n\nForget the programs of recorded streams."}, {}};
+bool init_record(PyObject* m) {
+  stat_register("streams", &g_stream_count);
+  stat_register("stream_hits", &g_stream_hits);
+  stat_register("fused_runs", &g_fused_runs);
+  return PyModule_AddFunctions(m, record_methods) == 0;
+}
 
 }  // namespace rl

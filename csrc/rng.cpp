@@ -174,10 +174,14 @@ static void fill_bernoulli(Generator* g, const Target& x, double p) {
 }
 
 // ------------------------------------------------------------------------------------------------ the protocol of a fill
+// While compile() records, what was recorded so far may read the memory about to be written, or draw from the same stream: it runs first.
+static bool flush_recorded() { return RL_LIKELY(!(tls.guard & G_RECORD)) || pending_flush(); }
+
 // Checks that do not depend on the distribution; afterwards the memory may be written. Meta tensors: *write is false.
 static bool begin_fill(Tensor* self, bool* write) {
   const Layout* l = self->layout;
   *write = false;
+  if (!flush_recorded()) return false;
   if (layout_self_overlaps(l)) {
     raise(PyExc_RuntimeError, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.");
     return false;
@@ -515,28 +519,21 @@ static Options read_options(Args& a, DType dtype, Device device) {
   return o;
 }
 
-// The tensor a factory fills: a new one, or out= resized.
-static Tensor* factory_target(Call& c, int n, const int64_t* size, Options o) {
-  if (!check_sizes(n, size)) return nullptr;
-  if (c.form != 2) return tensor_empty(o.dtype, o.device, n, size);
-  PyObject* shape = int_tuple(size, n);
-  PyObject* out = shape ? call_method((PyObject*)c.dests[0], "resize_", shape) : nullptr;
-  Py_XDECREF(shape);
-  return (Tensor*)out;
-}
+// The tensor a factory fills. out= does not reach natives: the runtime copies the result into it.
+static Tensor* factory_target(int n, const int64_t* size, Options o) { return check_sizes(n, size) ? tensor_empty(o.dtype, o.device, n, size) : nullptr; }
 
 static int native_rand(Call& c, PyObject** outs, int) {
   Args a(c);
   const int64_t* size;
   int n = a.sym_list(&size);
-  Tensor* t = factory_target(c, n, size, read_options(a, g_default_dtype, Device::CPU));
+  Tensor* t = factory_target(n, size, read_options(a, g_default_dtype, Device::CPU));
   return give(t, t && uniform_into(t, generator_of(c.generator), 0, 1), outs);
 }
 static int native_randn(Call& c, PyObject** outs, int) {
   Args a(c);
   const int64_t* size;
   int n = a.sym_list(&size);
-  Tensor* t = factory_target(c, n, size, read_options(a, g_default_dtype, Device::CPU));
+  Tensor* t = factory_target(n, size, read_options(a, g_default_dtype, Device::CPU));
   return give(t, t && normal_into(t, generator_of(c.generator), 0, 1), outs);
 }
 static int native_randint(Call& c, PyObject** outs, int) {
@@ -544,7 +541,7 @@ static int native_randint(Call& c, PyObject** outs, int) {
   int64_t low = c.overload == 1 ? a.sym() : 0, high = a.sym();
   const int64_t* size;
   int n = a.sym_list(&size);
-  Tensor* t = factory_target(c, n, size, read_options(a, DType::Int64, Device::CPU));
+  Tensor* t = factory_target(n, size, read_options(a, DType::Int64, Device::CPU));
   return give(t, t && random_range_into(t, generator_of(c.generator), low, high), outs);
 }
 static Tensor* like_target(Args& a, Tensor* self) {
@@ -587,9 +584,9 @@ static int native_randperm(Call& c, PyObject** outs, int) {
   Args a(c);
   int64_t n = a.sym();
   Options o = read_options(a, DType::Int64, Device::CPU);
-  Tensor* t = factory_target(c, 1, &n, o);
+  Tensor* t = factory_target(1, &n, o);
   Generator* g = generator_of(c.generator);
-  if (!t || !g) { Py_XDECREF((PyObject*)t); return -1; }
+  if (!t || !g || !flush_recorded()) { Py_XDECREF((PyObject*)t); return -1; }
   DType d = t->layout->dtype;
   bool ok = true;
   if (d == DType::Bool || is_complex_kind(d)) ok = not_implemented("randperm", d);
@@ -624,7 +621,7 @@ static int native_normal(Call& c, PyObject** outs, int) {
     double mean = a.real(), std = a.real();
     const int64_t* size;
     int n = a.sym_list(&size);
-    Tensor* t = factory_target(c, n, size, read_options(a, g_default_dtype, Device::CPU));
+    Tensor* t = factory_target(n, size, read_options(a, g_default_dtype, Device::CPU));
     return give(t, t && normal_into(t, g, mean, std), outs);
   }
   Tensor* mean = c.overload != 2 ? a.tensor() : nullptr;

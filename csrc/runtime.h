@@ -60,7 +60,7 @@ struct Storage {
   void* owner;                // for release: a PyObject*, a DLManagedTensor*, a mapping
   PyObject* object;           // borrowed: its UntypedStorage object, if one exists
 };
-enum StorageFlag : uint8_t { ST_EXTERNAL = 1, ST_SHARED = 2, ST_PENDING = 4, ST_NORESIZE = 8, ST_READONLY = 16 };
+enum StorageFlag : uint8_t { ST_EXTERNAL = 1, ST_SHARED = 2, ST_PENDING = 4, ST_NORESIZE = 8, ST_READONLY = 16, ST_READ = 32 /* a recorded call is going to read it */ };
 Storage* storage_new(int64_t nbytes, Device = Device::CPU);                 // new; out of memory: exception naming the size
 Storage* storage_external(void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // new
 bool storage_resize(Storage*, int64_t nbytes);                              // keeps the content
@@ -71,7 +71,8 @@ inline void decref(Storage* s) { if (--s->rc == 0) storage_free(s); }
 void* block_new(size_t bytes, int* size_class);     // the caching allocator for small C++ objects and storages
 void block_free(void*, int size_class);
 bool pending_flush();                               // record.cpp: run what compile() has recorded so far
-inline bool materialize(Storage* s) { return RL_LIKELY(!(s->flags & ST_PENDING)) || pending_flush(); }
+bool pending_lost();                                // raises: what was promised will never be computed. False
+inline bool materialize(Storage* s) { return RL_LIKELY(!(s->flags & (ST_PENDING | ST_READ))) || (pending_flush() && (!(s->flags & ST_PENDING) || pending_lost())); }
 
 extern PyTypeObject* UntypedStorageType;
 PyObject* storage_object(Storage*);                 // new: the UntypedStorage of a storage, one per storage while it lives

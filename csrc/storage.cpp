@@ -22,7 +22,6 @@ const size_t SLAB = 65536, LARGEST_SMALL = (size_t)1 << 20;
 
 struct FreeBlock { FreeBlock* next; };
 static FreeBlock* g_free[SMALL_CLASSES];
-static int64_t g_cached_blocks[SMALL_CLASSES];   // how many of the single (not slab) blocks are cached
 static int64_t g_allocated, g_peak, g_small_cached, g_page_cached, g_storages, g_system_calls;
 static const int64_t SMALL_CACHE_LIMIT = (int64_t)256 << 20;
 static int64_t g_page_cache_limit;
@@ -116,7 +115,7 @@ static char* pages_new(size_t bytes, size_t* capacity) {
 }
 static void pages_free(char* data, size_t capacity) {
   if ((int64_t)capacity > g_page_cache_limit) { platform::unmap_pages(data, capacity); return; }
-  g_pages.emplace(capacity, CachedPages{data, ++g_stamp});
+  g_pages.emplace_hint(g_pages.lower_bound(capacity), capacity, CachedPages{data, ++g_stamp});    // before its equals: the warmest goes out first
   g_page_cached += (int64_t)capacity;
   while (g_page_cached > g_page_cache_limit) {                    // drop what was not wanted for longest
     auto oldest = std::min_element(g_pages.begin(), g_pages.end(), [](auto& a, auto& b) { return a.second.stamp < b.second.stamp; });
@@ -207,6 +206,7 @@ Storage* storage_new(int64_t nbytes, Device device) {
   void* block = small_block(c);
   if (RL_UNLIKELY(!block)) {
     empty_page_cache();
+    release_small_blocks();
     if (!(block = small_block_slow(c))) return out_of_memory(nbytes);
   }
   count_new(nbytes);

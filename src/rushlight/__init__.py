@@ -86,8 +86,11 @@ def typename(obj):
 
 
 def stats():
-    """Counters of the runtime: plans found, recipes evaluated, entries into the compiler."""
-    return _C.stats()
+    """Counters of the runtime: plans found, recipes evaluated; `requests` for a recipe, of which `found` in memory, pack or disk and
+    `compiles` by entering the compiler."""
+    counters = _C.stats()
+    counters["requests"], counters["found"], counters["compiles"] = counters["compiles"], _plans.counters["found"], _plans.counters["compiled"]
+    return counters
 
 
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",

@@ -170,11 +170,34 @@ def holds(recipe, entries):
     return all(slots[g] for g in recipe['guards'])
 
 
+def widened(request):
+    """The request with 2 in place of 1 as the size that a product sums over, or None where that is not its size. A loop over growing
+    prefixes then meets one recipe from the first step on. Without gradients only: a backward sees what was saved, with its real sizes."""
+    if request[0] != 'op' or request[3] or request[4]: return None
+    _, name, signature, form, mask, params, dests, default = request
+    definition = registry.find(name)
+    if not definition.contracts: return None
+    wide = list(params)
+    for i, p in enumerate(definition.signatures[signature].params):
+        if p.name not in definition.contracts: continue
+        code, device, shape, strides, bits = params[i]
+        d = len(shape) + definition.contracts[p.name]
+        if d < 0 or shape[d] != 1 or any(s == strides[d] for j, s in enumerate(strides) if j != d and shape[j] > 1): return None
+        wide[i] = (code, device, shape[:d] + (2,) + shape[d + 1:], strides, bits)
+    return ('op', name, signature, form, mask, wide, dests, default)
+
+
 def recipe_for(request):
     """The recipe (data) for a request: from memory, pack or disk, or compiled."""
+    entries, wide = entry_values(request), widened(request)
+    recipe = None if wide is None else found_or_compiled(wide, entries)
+    return recipe or found_or_compiled(request, entries)
+
+
+def found_or_compiled(request, entries):
+    """The recipe of this request that holds for these entry slots; None if the one compiled does not (a widened request may not fit)."""
     from .compiler import cache
     _, text = generic_key(request)
-    entries = entry_values(request)
     known = MEMORY.get(text)
     if known is None:
         known, stored = [], cache.get('recipe', f'{source_stamp()} {text}')
@@ -189,6 +212,7 @@ def recipe_for(request):
     from .compiler.request import compile_request
     recipe = compile_request(request)
     counters['compiled'] += 1
+    if not holds(recipe, entries): return None
     known.append(recipe)
     cache.put('recipe', f'{source_stamp()} {text}', marshal.dumps(known))
     return recipe

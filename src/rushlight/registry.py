@@ -17,6 +17,11 @@ Decisions
     does, and numbers only where the type is `Tensor|Scalar`.
   - A gradient function may name `grad` (of the first result), `grads` (all, None where undefined), `result`, `results`, any
     parameter, a result by its name in the schema, and `grad_NAME` of it. Tensors arrive in the compute dtype.
+  - `refuses="c"` names the kinds of dtype (b i f c) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
+    kernel. `refuses={"c": RuntimeError("...")}` states another error.
+  - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result}.
+  - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
+    so size 1 is a size like any other and shares its recipe (see `plans.widened`).
   - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
 """
 
@@ -209,6 +214,11 @@ class OpDef:
         return tuple(form for form, wanted in (('inplace', self.inplace), ('out', self.out)) if wanted)
 
     @property
+    def accumulates(self):
+        """Whether an out= tensor without `dtype=` decides the dtype that sums are made in, as for torch's reductions."""
+        return self.rule in ('acc', 'acc_float')
+
+    @property
     def mutated(self):
         """Names of the parameters that the operator writes (`Tensor(a!)`)."""
         return [p.name for p in self.signatures[0].params if p.mutated]
@@ -257,8 +267,8 @@ def _fit(signature, args, kwargs):
 
 
 def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
-    errors=None,
-       differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None):
+       errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None,
+       contracts=None):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
     if len({s.name for s in signatures}) != 1: raise ValueError(f'one operator, one name: {[s.name for s in signatures]}')
@@ -266,9 +276,11 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
     def define(body):
         mutates = any(p.mutated for s in signatures for p in s.params)
         definition = OpDef(body, signatures, dict(
-            rule=rule, on=on, inplace=inplace, out=out and not mutates, layout=layout, samples=samples, errors=errors,
+            rule=rule, on=on, inplace=inplace, out=out if not mutates else False, layout=layout, samples=samples, errors=errors,
+            refuses=refuses if isinstance(refuses, dict) else {refuses: None}, kernel=kernel or signatures[0].name,
             saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
-            differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of))
+            differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of,
+            contracts=contracts or {}))
         if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
         if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
         _definitions[definition.name] = definition

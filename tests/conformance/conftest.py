@@ -1,4 +1,13 @@
-"""Everything here compares with torch 2.13 and is skipped where torch is absent."""
-import pytest
+"""Everything here compares with torch 2.13; where torch is absent nothing of it is collected, and the run says so."""
+import importlib.util
+import os
+import sys
 
-torch = pytest.importorskip("torch", reason="the conformance suite compares with torch 2.13.0")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HAVE_TORCH = importlib.util.find_spec("torch") is not None
+collect_ignore_glob = [] if HAVE_TORCH else ["test_*.py"]
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not HAVE_TORCH:
+        terminalreporter.write_line("conformance suite skipped: torch 2.13.0 is not installed")

@@ -67,9 +67,18 @@ def test_same_as_eager():
 def test_an_error_surfaces_at_the_flush():
     table = rl.ones(3, 2)
     with recording():
+        written = rl.zeros(2)
         bad = table[rl.tensor([0, 9])]
+        after = bad + 1
+        written.add_(1)
         with pytest.raises(IndexError):
             bad.tolist()
+        for lost in (bad, after):
+            with pytest.raises(RuntimeError, match="never computed"):
+                lost.tolist()
+        with pytest.raises(RuntimeError, match="never computed"):
+            (after * 2).tolist()
+    assert written.tolist() == [0.0, 0.0]
     assert (table + 1).tolist() == [[2.0, 2.0]] * 3
 
 

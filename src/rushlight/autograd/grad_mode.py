@@ -5,7 +5,6 @@ Each is a context manager and a decorator. The setting belongs to the thread.
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -47,14 +46,15 @@ def _wrap_generator(make_context: Callable[[], Any], function: Callable) -> Call
 
 
 def _decorate(make_context: Callable[[], Any], function: Any) -> Any:
-    if inspect.isclass(function):
+    if isinstance(function, type):
         warnings.warn(
             "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
             "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else. "
             f"(class {function.__name__})", FutureWarning, stacklevel=3)
         function.__init__ = _decorate(make_context, function.__init__)
         return function
-    if inspect.isgeneratorfunction(function):
+    code = getattr(function, "__code__", None)         # not inspect.isgeneratorfunction: that import costs a tenth of ours
+    if code is not None and code.co_flags & 0x20:      # CO_GENERATOR
         return _wrap_generator(make_context, function)
 
     @functools.wraps(function)

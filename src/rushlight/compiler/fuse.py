@@ -14,7 +14,7 @@ from .loops import BLOCK, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_on
 from .symbolic import contiguous_strides, hint, known_equal, product
 
 ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked'}     # never evaluated on demand
-LEAVES = {'const', 'scalar', 'size', 'iota'}
+SMALL = 16384         # elements that a column reduction may sweep without partial results
 
 
 class MustStore(Exception):
@@ -69,11 +69,24 @@ def normal_reduce(graph, n, x):
     for run in reversed(runs(x.shape, n.attrs['dims'])):
         shape = tuple(1 if i in run else d for i, d in enumerate(x.shape))
         attrs = {'kind': n.attrs['kind'], 'dims': tuple(run)}
-        if solid(x.shape)[-1] in run and solid(shape): x = graph.node('reduce', (x,), attrs, shape, n.dtype)
+        column = solid(x.shape)[-1] not in run
+        if not column and solid(shape): x = graph.node('reduce', (x,), attrs, shape, n.dtype)
+        elif is_small(graph.program, x, run, column): x = graph.node('fold' if column else 'reduce', (x,), attrs, shape, n.dtype)
         else:
             partial = graph.node('partial', (x,), attrs, shape, n.dtype)
             x = graph.node('combine', (partial,), attrs, shape, n.dtype)
     return x
+
+
+def is_small(program, x, run, column):
+    """One block only, and little work: no partial results are needed, one kernel does all, and what follows joins it. The order of
+    the sum is the same; the two cases are two recipes, told apart by a guard."""
+    length, total = product(x.shape[d] for d in run), product(x.shape)
+    small = program.le(length, ROWS if column else BLOCK)
+    if column: small = program.logical_and(small, program.le(total, SMALL))
+    truth = bool(hint(small))
+    program.guard(small if truth else program.logical_not(small))
+    return truth
 
 
 def complex_product(graph, n, a, b):
@@ -132,6 +145,7 @@ class Builder:
 
     def __init__(self, fusion, wave, sizes, row_axes=()):
         self.fusion, self.wave, self.sizes, self.row_axes = fusion, wave, list(sizes), list(row_axes)
+        self.rank = len(self.sizes)                 # axes of the kernel's space; folds add axes of their own after them
         self.memo, self.exprs = {}, {}
 
     def expr(self, op, args, dtype, axes=None, **attrs):
@@ -178,6 +192,7 @@ class Builder:
         if op == 'iota': return self.index_expr(view[node.attrs['dim']])
         if op in ENDS or op == 'input': raise MustStore(node, END_REASON.get(op, 'it ends a kernel'))
         if op == 'combine': return self.combine(node, view)
+        if op == 'fold': return self.fold(node, view)
         if op in ('reduce', 'argreduce'): return self.row_reduction(node, view)
         if op == 'load': return self.gather(node, view)
         x = node.args[0] if node.args else None
@@ -234,7 +249,7 @@ class Builder:
                 if a: inner[a[0]] = linear
                 continue
             # Several source dimensions were merged: their indices are quotients. Fine per row, too slow per element.
-            last = len(self.sizes) - 1
+            last = self.rank - 1
             if last in linear.axes: raise MustStore(node, 'its source dimensions are merged along the innermost axis')
             rest = self.index_expr(linear)
             for i in reversed(a[1:]):
@@ -255,11 +270,7 @@ class Builder:
         return self.expr(node.op, (arg,), node.dtype, arg.axes - set(self.row_axes), kind=node.attrs['kind'], node=node)
 
     def combine(self, node, view):
-        """Only in a kernel over exactly its own space, or every element would combine anew."""
-        own = [(c, node.shape[i]) for i, c in enumerate(view) if not is_one(node.shape[i])]
-        plain = all(isinstance(c, Affine) and is_zero(c.const) and len(c.terms) == 1 and all(map(is_one, c.terms.values())) for c, _ in own)
-        if self.row_axes or not plain or len({a for c, _ in own for a in c.terms}) != len(self.sizes):
-            raise MustStore(node, 'the combined partial results are needed in another space than their own')
+        self.in_own_space(node, view)
         partial = node.args[0]
         memory = self.fusion.memory_at(partial, self.wave)
         if memory is None: raise MustStore(partial, END_REASON['partial'])
@@ -268,6 +279,23 @@ class Builder:
             if i in memory_rest(partial): strides = strides + c.scale(memory.strides[i])
         return self.expr('combine', (), node.dtype, strides.axes, kind=node.attrs['kind'], memory=memory, strides=dict(strides.terms),
                          count=memory.shape[-1], step=memory.strides[-1], column=is_column(partial))
+
+
+    def fold(self, node, view):
+        """A short reduction over outer dimensions, swept anew at each of its elements."""
+        self.in_own_space(node, view)
+        x, dims = node.args[0], node.attrs['dims']
+        along = {}
+        for d in dims: along[d] = len(self.sizes); self.sizes.append(x.shape[d])
+        arg = self.value(x, tuple(Affine({along[i]: 1}) if i in along else c for i, c in enumerate(view)))
+        return self.expr('fold', (arg,), node.dtype, arg.axes - set(along.values()), kind=node.attrs['kind'], along=tuple(along.values()))
+
+    def in_own_space(self, node, view):
+        """Reductions over outer dimensions are evaluated in a kernel over exactly their own space, or every element would reduce anew."""
+        own = [c for i, c in enumerate(view) if not is_one(node.shape[i])]
+        plain = all(isinstance(c, Affine) and is_zero(c.const) and len(c.terms) == 1 and all(map(is_one, c.terms.values())) for c in own)
+        if self.row_axes or not plain or {a for c in own for a in c.terms} != set(range(self.rank)):
+            raise MustStore(node, 'a reduction over outer dimensions is needed in another space than its own')
 
 
 def memory_rest(partial): return [i for i in range(partial.ndim) if i not in partial.attrs['dims']]
@@ -457,8 +485,8 @@ class Fusion:
             b.memo[n.id, tuple(c.key for c in view)] = product
             try: root = b.value(source, view)
             except MustStore: continue
-            def foreign(e): return e.op in ('reduce', 'argreduce', 'combine', 'index') or is_complex(e.dtype) or e.op == 'load' and e.args
-            if any(foreign(e) for e in b.exprs.values()): continue
+            beyond = ('reduce', 'argreduce', 'combine', 'fold', 'index')
+            if any(e.op in beyond or is_complex(e.dtype) or e.op == 'load' and e.args for e in b.exprs.values()): continue
             self.tails[n] = t, axes, root, product
             self.memories[n] = Memory(memory.place, memory.dtype, n.shape, strides, memory.offset)
             self.forwarded.add(t)
@@ -535,7 +563,7 @@ class Fusion:
         row_axes = space.row if space.form == 'rows' else []
         b = Builder(self, w, sizes, row_axes)
         k = Kernel(name, 'flat' if space.form == 'flat' else 'nest', sizes)
-        k.nodes, k.builder, k.wave = list(nodes), b, w
+        k.nodes, k.builder, k.wave, k.sizes = list(nodes), b, w, b.sizes
         for n in nodes:
             self.building = (n,)
             if n.op == 'partial': self.partial_effect(k, b, n)
@@ -557,8 +585,8 @@ class Fusion:
     def store_effect(self, k, b, n, space):
         source = self.contiguous_source(n)
         dense = solid(source.shape)
-        per_row = space.form == 'rows' and len(dense) != len(b.sizes)
-        axes = [a for a in range(len(b.sizes)) if a not in space.row] if per_row else list(range(len(b.sizes)))
+        per_row = space.form == 'rows' and len(dense) != b.rank
+        axes = [a for a in range(b.rank) if a not in space.row] if per_row else list(range(b.rank))
         view = [ZERO] * source.ndim
         for d, a in zip(dense, axes): view[d] = Affine({a: 1})
         memory = self.memory(n)
@@ -574,7 +602,7 @@ class Fusion:
         dense = solid(node.shape)
         b = Builder(self, w, [node.shape[d] for d in dense])
         k = Kernel(f'write %{node.id}', 'nest', b.sizes)
-        k.builder, k.wave, k.nodes = b, w, [node]
+        k.builder, k.wave, k.nodes, k.sizes = b, w, [node], b.sizes
         view = [ZERO] * node.ndim
         for a, d in enumerate(dense): view[d] = Affine({a: 1})
         store = Store(b.value(node, tuple(view)), memory, {a: memory.strides[d] for a, d in enumerate(dense)}, memory.offset)

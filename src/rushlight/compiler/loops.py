@@ -8,6 +8,7 @@ already disappeared into the Affines of the loads, so a transposed or sliced ope
     Expr('index', ...)    an Affine as an i64 value (iota)
     Expr('reduce', ...)   its argument reduced along the row axis; available to the passes after the one that accumulates it
     Expr('combine', ...)  partial results of an earlier kernel, combined in their fixed order
+    Expr('fold', ...)     its argument reduced along axes of its own, swept in order at each element
     any primitive's name  a pointwise value
 
 A `Kernel` is what one function runs:

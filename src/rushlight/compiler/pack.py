@@ -30,6 +30,7 @@ def common_calls():
         rows(rl, F, shapes[1], grad)
         rows(rl, F, shapes[2], grad)
         products(rl, F, grad)
+    growing(rl, F)
     integers(rl)
     creation(rl)
     training(rl, F)
@@ -122,6 +123,17 @@ def products(rl, F, grad):
     finish(F.embedding(rl.tensor([1, 2, 3]), table), grad)
     finish(F.embedding(rl.tensor([[1, 2, 3], [4, 5, 6]]), table), grad)
     finish(F.dropout(a, 0.5), grad)
+
+
+def growing(rl, F):
+    """Prefixes of a longer tensor, as in decoding: the first step has one row, or sums over one element."""
+    x, y, w = rl.rand(6, 10), rl.rand(3, 6, 10), rl.rand(10, 5)
+    for t in (1, 2, 3):
+        rl.softmax(x[:, :t] @ w[:t], -1)
+        rl.softmax(x[:, :t], -1)
+        rl.softmax(y[:, :t] @ w, -1)
+        F.linear(y[:, :t], w.t().contiguous())
+        rl.softmax(y[:, :t] @ y[:, :t].transpose(-1, -2), -1) @ y[:, :t]
 
 
 def integers(rl):

@@ -77,6 +77,15 @@ def result_type(operands, default='f32'):
 def is_arithmetic(dtype): return dtype in DTYPES and not dtype.startswith('f8')
 
 
+def refuse(dtype, refuses, kernel):
+    """Raise torch's error for a dtype whose kind is among those an operator refuses (registry: `refuses`)."""
+    kind = {'u': 'i'}.get(dtype_kind(dtype), dtype_kind(dtype))
+    for kinds, error in refuses.items():
+        if kind not in kinds: continue
+        if error is not None: raise type(error)(*error.args)
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{SCALAR_TYPE_NAME[dtype]}\'')
+
+
 def rule_dtypes(rule, operands, name, default='f32', dtype=None):
     """(compute dtype, result dtype) of a rule category. operands as for result_type, in argument order; dtype: a `dtype=` argument.
     A result dtype of None means that the body answers for it."""

@@ -50,15 +50,15 @@ class Traced:
 
 
 # ------------------------------------------------------------------------------------------------------------- arguments
-def add_tensor(t, description, what):
-    """The next tensor argument: its slots, its node. Returns a Sym (None when absent)."""
+def add_tensor(t, description, what, contracted=None):
+    """The next tensor argument: its slots, its node. Returns a Sym (None when absent). contracted: its dimension that a product sums over."""
     if description is None:
         t.inputs.append(None)
         t.strides.append(None)
         t.values.append(None)
         return None
     code, _, _, _, bits = description
-    shape, strides = tensor_slots(t.program, description, f'{what}{len(t.inputs)}')
+    shape, strides = tensor_slots(t.program, description, f'{what}{len(t.inputs)}', contracted)
     node = t.graph.node('input', (), {'index': len(t.inputs)}, shape, DTYPE_OF_CODE[code])
     value = T.Sym(node)
     if bits & CONJ: value = T.conj(value)
@@ -69,10 +69,11 @@ def add_tensor(t, description, what):
     return value
 
 
-def tensor_slots(program, description, name):
+def tensor_slots(program, description, name, contracted=None):
     """Sizes and strides of a tensor as entry slots. The strides of a dense tensor become products of its sizes, under guards."""
     _, _, sizes, steps, _ = description
-    shape = tuple(program.entry('size', s, f'{name}.{i}') for i, s in enumerate(sizes))
+    count = None if contracted is None else contracted + len(sizes)
+    shape = tuple(program.entry('count' if i == count else 'size', s, f'{name}.{i}') for i, s in enumerate(sizes))
     strides = [program.entry('stride' if sizes[i] > 1 else 'free', s, f'{name}.s{i}') for i, s in enumerate(steps)]
     for i, s in enumerate(sizes):
         if s in (0, 1): strides[i] = 0              # never multiplied by an index other than 0
@@ -117,7 +118,8 @@ def _trace_operator(request):
         for p, value in zip(signature.params, params):             # tensors first: their slots come first
             before = len(t.inputs)
             if p.kind == 'Tensor[]' and value is not None: values[p.name] = [add_tensor(t, d, p.name) for d in value]
-            elif p.is_tensor and (value is None or isinstance(value, tuple)): values[p.name] = add_tensor(t, value, p.name)
+            elif p.is_tensor and (value is None or isinstance(value, tuple)): values[p.name] = add_tensor(t, value, p.name,
+                definition.contracts.get(p.name))
             elif p.is_tensor: t_absent(t)                           # a number in a Tensor|Scalar place
             if p.mutated: flat.append(len(t.inputs) - 1)
             if p.name in definition.gradients: t.stated.update(range(before, len(t.inputs)))

@@ -31,7 +31,7 @@ def first_computed(fusion, node, wave):
     return n
 
 
-def accumulates(expr): return any(e.op in ('reduce', 'argreduce', 'combine') for e in closure([expr]))
+def accumulates(expr): return any(e.op in ('reduce', 'argreduce', 'combine', 'fold') for e in closure([expr]))
 
 
 def is_contiguous(memory):
@@ -50,11 +50,11 @@ def lower_check(build, fusion, node, wave):
     view, axes = identity_view(x)
     b = Builder(fusion, wave, [x.shape[d] for d in axes])
     k = Kernel(f'check %{x.id}', 'nest', b.sizes)
-    k.builder, k.nodes, k.wave = b, [node], wave
+    k.builder, k.nodes, k.wave, k.sizes = b, [node], wave, b.sizes
     strides = contiguous_strides(x.shape)
     nowhere = Memory(('none', None), x.dtype, x.shape, strides)
     k.stores = [Store(b.value(x, view), nowhere, {a: strides[d] for d, a in axes.items()}, 0)]
-    k.inner_axes, k.outer = [], list(range(len(b.sizes)))
+    k.inner_axes, k.outer = [], list(range(b.rank))
     schedule(k, fusion)
     emitter = CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error']))
     step = Step(emitter, k.units, k.grain, k.cost, None, k)

@@ -142,13 +142,13 @@ class Program:
     # ------------------------------------------------------------------------------------------------------ unknowns
     def entry(self, kind, value, name=None):
         """The next entry slot, whose value is `value` in this call. kind: size, stride (classes 0, 1, more), sym (-1, less, 0, 1,
-        more) or free (nothing known). What its class determines is returned as a plain int."""
+        more), count (1 is not special: at least 1) or free (nothing known). What its class determines is returned as a plain int."""
         slot = self.entries
         self.entries += 1
         self.entry_hints.append(value)
         if kind == 'free': return self._entry_atom(slot, value, None, None, name)
         if value in (0, 1) or kind == 'sym' and value == -1: return value
-        lo, hi = (2, None) if value > 1 else (None, -2)
+        lo, hi = (1 if kind == 'count' else 2, None) if value > 1 else (None, -2)
         return self._entry_atom(slot, value, lo, hi, name)
 
     def _entry_atom(self, slot, value, lo, hi, name):

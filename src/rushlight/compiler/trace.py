@@ -582,12 +582,13 @@ def invoke(definition, values, types):
     raw = dict(values)
     rule = definition.rule
     if callable(rule): rule = rule(*definition.arguments(values))
+    _refuse(definition, rule, values, types)
     compute, result = None, None
     if rule is not None:
         operands = [x for name in values for x in _tensors(values[name]) if definition.promotes(name, types[name])]
         if isinstance(rule, tuple): compute, result = rule
         else:
-            compute, result = promotion.rule_dtypes(rule, operand_types(operands), definition.name, state.default,
+            compute, result = promotion.rule_dtypes(rule, operand_types(operands), definition.kernel, state.default,
                 as_dtype(values.get('dtype')))
         for name in values:
             if definition.promotes(name, types[name]) or types[name] in ('Scalar', 'float'):
@@ -605,6 +606,16 @@ def invoke(definition, values, types):
     if not definition.differentiable: outs = [o if o.alias else stop(o) if _float(o.dtype) or _complex(o.dtype) else o for o in outs]
     elif definition.gradients: outs = _grouped(definition, raw, values, compute, outs)
     return type(out)(outs) if several and type(out) in (tuple, list) else outs[0] if not several else tuple(outs)
+
+
+def _refuse(definition, rule, values, types):
+    """torch's error for dtypes the operator has no kernel for: judged on the promoted dtype, or the first tensor's where nothing is promoted."""
+    if definition.refuses == {'': None}: return
+    operands = [x for name in values for x in _tensors(values[name]) if definition.promotes(name, types[name])]
+    if not operands: return
+    promoted = rule is not None and rule not in ('keep', *promotion.MATCHING)
+    dtype = as_dtype(values.get('dtype')) or (promotion.result_type(operand_types(operands), current().default) if promoted else operands[0].dtype)
+    promotion.refuse(dtype, definition.refuses, definition.kernel)
 
 
 def _cast_operand(x, dtype, rule):

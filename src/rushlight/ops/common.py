@@ -3,6 +3,11 @@ from __future__ import annotations
 
 from ..compiler import trace as T
 
+# torch's words for an out= tensor that has not exactly the result's dtype (registry: `out`).
+FOUND_DTYPE = "Found dtype {out} but expected {result}"
+OUT_TENSOR_DTYPE = "Expected out tensor to have dtype {result_c}, but got {out_c} instead"
+OUT_PARAMETER_DTYPE = "dtype {result} does not match dtype of out parameter ({out})"
+
 
 def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension as a number from 0, or torch's IndexError. A 0-dim tensor counts as having one dimension."""

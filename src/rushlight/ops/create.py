@@ -294,7 +294,7 @@ def roll(x, shifts, dims):
     """The elements moved along `dims`, what falls off comes back at the other end."""
     if not dims:
         if len(shifts) != 1:
-            raise RuntimeError("shifts and dimensions must align. shifts: %d, dims:0" % len(shifts))
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
         return T.reshape(_roll(T.reshape(x, (x.numel(),)), shifts[0], 0), x.shape)
     if len(dims) != len(shifts):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")

@@ -10,7 +10,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import hint
+from .common import FOUND_DTYPE
 
 INF = math.inf
 
@@ -39,26 +39,32 @@ def _check_alpha(alpha, self):
     return alpha
 
 
-@op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
-    rule="same", inplace=True, node="SubBackward0", aliases=("subtract",), samples=binary())
-def sub(self, other, alpha=None):
-    """`self - other`, or `self - alpha * other`."""
-    if self.dtype == "b1":
+def _no_bools(a, b):
+    """torch subtracts no bools: a mask is turned over with ~."""
+    bools = [T.scalar_kind(x) == "b" or T.scalar_kind(x) is None and x.dtype == "b1" for x in (a, b)]
+    if bools == [True, True]:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. "
                            "Use the `^` or `logical_xor()` operator instead.")
+    if True in bools:
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. "
+                           "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+    return "same"
+
+
+@op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
+    rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, node="SubBackward0", aliases=("subtract",), samples=binary())
+def sub(self, other, alpha=None):
+    """`self - other`, or `self - alpha * other`."""
     if alpha is not None:
         other = T.prim("mul", other, _check_alpha(alpha, self))
     return T.prim("sub", self, other)
 
 
 @op(["rsub(Tensor self, Tensor|Scalar other) -> Tensor", "rsub(Tensor self, Tensor|Scalar other, Scalar alpha) -> Tensor"],
-    rule="same", node="RsubBackward1", samples=binary())
+    rule=lambda self, other, alpha=None: _no_bools(self, other), node="RsubBackward1", samples=binary())
 def rsub(self, other, alpha=None):
     """`other - self`."""
-    if self.dtype == "b1":
-        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. "
-                           "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
     return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
 
 
@@ -116,14 +122,14 @@ def floor_divide_body(a, b):
 
 
 @op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, differentiable=False,
-    samples=binary(nonzero=True))
+    refuses="bc", kernel="div_floor_cpu", samples=binary(nonzero=True))
 def floor_divide(self, other):
     """The quotient rounded down, as Python's `//`."""
     return floor_divide_body(self, other)
 
 
 @op("remainder(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="RemainderBackward0",
-    samples=binary(nonzero=True))
+    refuses="bc", kernel="remainder_cpu", samples=binary(nonzero=True))
 def remainder(self, other):
     """Python's `%`: the sign of the divisor."""
     if not T.is_float(self.dtype):
@@ -145,7 +151,7 @@ def _(grad, self, other):
 
 
 @op("fmod(Tensor self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="FmodBackward0",
-    samples=binary(nonzero=True))
+    refuses="bc", kernel="fmod_cpu", samples=binary(nonzero=True))
 def fmod(self, other):
     """C's remainder: the sign of the dividend."""
     if not T.is_float(self.dtype):
@@ -153,12 +159,8 @@ def fmod(self, other):
     return T.prim("fmod", self, other)
 
 
-def _pow_rule(a, b):
-    return "same"
-
-
 @op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node="PowBackward0",
-    samples=binary(positive=True))
+    refuses="b", samples=binary(positive=True))
 def pow(self, exponent):
     """`self ** exponent`."""
     if not T.is_float(self.dtype) and T.scalar_kind(exponent) is not None:
@@ -186,13 +188,15 @@ def positive(x):
     """`+self`: the tensor itself."""
 
 
-@op("abs(Tensor self) -> Tensor", rule="real", inplace=True, aliases=("absolute",), node="AbsBackward0", samples=unary(near=[0]))
+@op("abs(Tensor self) -> Tensor", rule="real", inplace=True, aliases=("absolute",), node="AbsBackward0", out=FOUND_DTYPE, refuses="b",
+    kernel="abs_cpu", samples=unary(near=[0]))
 def abs(x):
     """The absolute value."""
     return T.prim("abs", x)
 
 
-@op("sign(Tensor self) -> Tensor", rule="same", inplace=True, node="SignBackward0", samples=unary(near=[0]))
+@op("sign(Tensor self) -> Tensor", rule="same", inplace=True, node="SignBackward0", out=FOUND_DTYPE, samples=unary(near=[0]),
+    refuses={"c": NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.")})
 def sign(x):
     """-1, 0 or 1; 0 for NaN."""
     zero = T.const(0, x.dtype)
@@ -203,7 +207,7 @@ def sign(x):
     return T.where(up, one, T.where(down, T.prim("sub", zero, one), zero))
 
 
-@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", samples=unary(near=[0]))
+@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", out=FOUND_DTYPE, samples=unary(near=[0]))
 def sgn(x):
     """`sign` for reals; `self / abs(self)` for complex numbers, 0 at 0."""
     if T.is_complex(x.dtype):
@@ -214,7 +218,7 @@ def sgn(x):
     return sign(x)
 
 
-@op("square(Tensor self) -> Tensor", rule="same", inplace=True, node="PowBackward0", samples=unary())
+@op("square(Tensor self) -> Tensor", rule=lambda x: ("i64", "i64") if x.dtype == "b1" else "same", inplace=True, node="PowBackward0", samples=unary())
 def square(x):
     """`self * self`."""
     return T.prim("mul", x, x)
@@ -253,6 +257,8 @@ def _leaf(name, doc, low=-3.0, high=3.0, near=(), **more):
     def body(x):
         return T.prim(name, x)
     body.__name__, body.__doc__ = name, doc
+    if name in ("erf", "erfc", "erfinv", "lgamma", "digamma"):
+        more.update(refuses="c", kernel=name if name == "digamma" else f"{name}_vml_cpu")
     node = more.pop("node", f"{name.capitalize()}Backward0")
     return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, node=node, samples=unary(low, high, near=list(near)), **more)(body)
 
@@ -289,7 +295,8 @@ def _rounding(name, doc, **more):
     def body(x):
         return T.prim(name, x) if T.is_float(x.dtype) else x
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0", out=FOUND_DTYPE,
+              refuses={"b": None, "c": NotImplementedError(f"{name} is not supported for complex inputs")}, kernel=f"{name}_vml_cpu",
               samples=unary(near=[0, 0.5, 1.5, -0.5]), **more)(body)
 
 
@@ -299,7 +306,7 @@ trunc = _rounding("trunc", "Each element without its fraction.", aliases=("fix",
 
 
 @op(["round(Tensor self) -> Tensor", "round(Tensor self, *, int decimals) -> Tensor"], rule="same", inplace=True, node="RoundBackward0",
-    samples=unary(near=[0.5, 1.5, -0.5]))
+    out=FOUND_DTYPE, refuses="bc", kernel="round_vml_cpu", samples=unary(near=[0.5, 1.5, -0.5]))
 def round(self, decimals=0):
     """The nearest integer, halves to even; `decimals` digits after the point are kept."""
     if not T.is_float(self.dtype):
@@ -312,7 +319,8 @@ def round(self, decimals=0):
     return T.prim("round", self / scale) * scale
 
 
-@op("frac(Tensor self) -> Tensor", rule="same", inplace=True, node="FracBackward0", samples=unary())
+@op("frac(Tensor self) -> Tensor", rule="same", inplace=True, node="FracBackward0", out=FOUND_DTYPE, refuses="bic", kernel="frac_cpu",
+    samples=unary())
 def frac(x):
     """The fraction, with the sign of the element."""
     return x - T.prim("trunc", x)
@@ -323,25 +331,31 @@ def _(grad):
     return grad
 
 
-@op("atan2(Tensor self, Tensor other) -> Tensor", rule="float", inplace=True, node="Atan2Backward0", aliases=("arctan2",), samples=binary())
+@op("atan2(Tensor self, Tensor other) -> Tensor", rule="float", inplace=True, node="Atan2Backward0", aliases=("arctan2",), refuses="c",
+    kernel="atan2_cpu", samples=binary())
 def atan2(self, other):
     """The angle of the point (other, self)."""
     return T.prim("atan2", self, other)
 
 
-@op("hypot(Tensor self, Tensor other) -> Tensor", rule="float!", inplace=True, node="HypotBackward0", samples=binary())
+@op("hypot(Tensor self, Tensor other) -> Tensor", rule="float!", inplace=True, node="HypotBackward0", refuses="c", kernel="hypot_cpu",
+    samples=binary())
 def hypot(self, other):
     """`sqrt(self**2 + other**2)` without overflow."""
     return T.prim("hypot", self, other)
 
 
-@op(["maximum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MaximumBackward0", samples=binary())
+def _no_complex(name):
+    return {"c": RuntimeError(f"{name} not implemented for complex tensors.")}
+
+
+@op(["maximum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MaximumBackward0", refuses=_no_complex("maximum"), samples=binary())
 def maximum(self, other):
     """The larger of two elements; NaN if either is."""
     return T.prim("maximum", self, other)
 
 
-@op(["minimum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MinimumBackward0", samples=binary())
+@op(["minimum(Tensor self, Tensor other) -> Tensor"], rule="same", node="MinimumBackward0", refuses=_no_complex("minimum"), samples=binary())
 def minimum(self, other):
     """The smaller of two elements; NaN if either is."""
     return T.prim("minimum", self, other)
@@ -353,25 +367,29 @@ def _pick(self, other, better):
     return T.where(better | nan_other, self, other)
 
 
-@op("fmax(Tensor self, Tensor other) -> Tensor", rule="same", node="FmaxBackward0", samples=binary())
+@op("fmax(Tensor self, Tensor other) -> Tensor", rule="same", node="FmaxBackward0", refuses=_no_complex("fmax"), samples=binary())
 def fmax(self, other):
     """The larger of two elements, ignoring NaN."""
     return _pick(self, other, T.prim("le", other, self))
 
 
-@op("fmin(Tensor self, Tensor other) -> Tensor", rule="same", node="FminBackward0", samples=binary())
+@op("fmin(Tensor self, Tensor other) -> Tensor", rule="same", node="FminBackward0", refuses=_no_complex("fmin"), samples=binary())
 def fmin(self, other):
     """The smaller of two elements, ignoring NaN."""
     return _pick(self, other, T.prim("le", self, other))
 
 
+_CLAMP_REFUSES = {"c": NotImplementedError("clamp is not supported for complex types")}
+
+
 @op(["clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
      "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"],
-    rule="same", inplace=True, node="ClampBackward1", aliases=("clip",), samples=unary(extra=(-1.5, 2.0)))
+    rule="same", promote=("self", "min", "max"), inplace=True, node="ClampBackward1", aliases=("clip",), refuses=_CLAMP_REFUSES,
+    samples=unary(extra=(-1.5, 2.0)))
 def clamp(self, min=None, max=None):
     """Each element moved into [min, max]. `min` above `max` gives `max`."""
     if min is None and max is None:
-        raise ValueError("At least one of 'min' or 'max' must not be None")
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self
     if min is not None:
         out = T.prim("maximum", out, min)
@@ -411,7 +429,8 @@ def _(grad, self, min, max):
     return T.where(above, grad, 0)
 
 
-@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", samples=unary(extra=(-1.5,)))
+@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", refuses=_CLAMP_REFUSES,
+    samples=unary(extra=(-1.5,)))
 def clamp_min(self, min):
     """`clamp(self, min=min)`."""
     return T.prim("maximum", self, min)
@@ -427,7 +446,8 @@ def _(grad, self, min):
     return T.where(self < min, grad, 0)
 
 
-@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", samples=unary(extra=(1.5,)))
+@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", refuses=_CLAMP_REFUSES,
+    samples=unary(extra=(1.5,)))
 def clamp_max(self, max):
     """`clamp(self, max=max)`."""
     return T.prim("minimum", self, max)
@@ -443,7 +463,20 @@ def _(grad, self, max):
     return T.where(T.prim("lt", max, self), grad, 0)
 
 
-@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule="float!", inplace=True, node="LerpBackward0", samples=binary(count=3))
+def _lerp_rule(self, end, weight):
+    """Tensors of one floating dtype; a number may be any real."""
+    words = {"f32": "float", "f64": "double", "f16": "c10::Half", "bf16": "c10::BFloat16", "i64": "long", "i32": "int"}
+    for name, x in (("end", end), ("weight", weight)):
+        if T.scalar_kind(x) is None and x.dtype != self.dtype:
+            raise RuntimeError(f"expected dtype {words.get(self.dtype, self.dtype)} for `{name}` but got dtype {words.get(x.dtype, x.dtype)}")
+    if not T.is_float(self.dtype):
+        kernel = "lerp_kernel_tensor" if T.scalar_kind(weight) is None else "lerp_kernel_scalar"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{T.dtype_word(self.dtype)}'")
+    return "keep"
+
+
+@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True, node="LerpBackward0",
+    samples=binary(count=3))
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""
     d = end - self
@@ -468,7 +501,7 @@ def _(grad, self, end):
 
 
 @op("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcmulBackward0",
-    samples=binary(count=3))
+    refuses="b", kernel="addcmul_cpu_out", samples=binary(count=3))
 def addcmul(self, tensor1, tensor2, value):
     """`self + value * (tensor1 * tensor2)`."""
     return self + value * (tensor1 * tensor2)
@@ -486,7 +519,7 @@ def addcdiv(self, tensor1, tensor2, value):
 
 
 @op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", rule="same", inplace=True,
-    node="NanToNumBackward0", samples=unary())
+    out="nan_to_num: dtype of out: {out} should be same as input: {result}", node="NanToNumBackward0", samples=unary())
 def nan_to_num(self, nan, posinf, neginf):
     """NaN and infinities replaced: by 0 and the largest finite numbers unless given."""
     if not T.is_float(self.dtype):
@@ -508,11 +541,10 @@ def _(grad, self):
 # ------------------------------------------------------------------------------------------------ comparison and logic
 def _comparison(name, formula, doc, **more):
     def body(self, other):
-        if T.is_complex(self.dtype) and name not in ("eq", "ne"):
-            raise RuntimeError(f"'{name}_cpu' not implemented for '{T.dtype_word(self.dtype)}'")
         return formula(self, other)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, Tensor|Scalar other) -> Tensor", rule="bool", inplace=True, differentiable=False, samples=binary(), **more)(body)
+    return op(f"{name}(Tensor self, Tensor|Scalar other) -> Tensor", rule="bool", inplace=True, differentiable=False, samples=binary(),
+              refuses="" if name in ("eq", "ne") else "c", kernel=f"{name}_cpu", **more)(body)
 
 
 eq = _comparison("eq", lambda a, b: T.prim("eq", a, b), "Where the elements are equal.")
@@ -546,28 +578,25 @@ def logical_not(x):
     return T.prim("bit_not", truth(x))
 
 
-def _bitwise(name, prim, doc, **more):
+def _bitwise(name, prim, doc, refuses="fc", kernel=None, **more):
     def body(self, other):
-        if T.is_float(self.dtype) or T.is_complex(self.dtype):
-            raise RuntimeError(f'"{name}_cpu" not implemented for \'{T.dtype_word(self.dtype)}\'')
         return T.prim(prim, self, other)
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, differentiable=False,
-              samples=binary(dtype="i64"), **more)(body)
+              refuses=refuses, kernel=kernel or f"{name}_cpu", samples=binary(dtype="i64"), **more)(body)
 
 
 bitwise_and = _bitwise("bitwise_and", "bit_and", "Bits set in both; `and` for bool.")
 bitwise_or = _bitwise("bitwise_or", "bit_or", "Bits set in either; `or` for bool.")
 bitwise_xor = _bitwise("bitwise_xor", "bit_xor", "Bits set in just one.")
-bitwise_left_shift = _bitwise("bitwise_left_shift", "shl", "Bits moved left; 0 when moved out.")
-bitwise_right_shift = _bitwise("bitwise_right_shift", "shr", "Bits moved right, keeping the sign.")
+bitwise_left_shift = _bitwise("bitwise_left_shift", "shl", "Bits moved left; 0 when moved out.", "bfc", "lshift_cpu")
+bitwise_right_shift = _bitwise("bitwise_right_shift", "shr", "Bits moved right, keeping the sign.", "bfc", "rshift_cpu")
 
 
-@op("bitwise_not(Tensor self) -> Tensor", rule="same", inplace=True, differentiable=False, samples=unary(dtype="i64"))
+@op("bitwise_not(Tensor self) -> Tensor", rule="same", inplace=True, differentiable=False, refuses="fc", kernel="bitwise_not_cpu",
+    samples=unary(dtype="i64"))
 def bitwise_not(x):
     """Every bit turned over; `not` for bool."""
-    if T.is_float(x.dtype) or T.is_complex(x.dtype):
-        raise RuntimeError(f'"bitwise_not_cpu" not implemented for \'{T.dtype_word(x.dtype)}\'')
     return T.prim("bit_not", x)
 
 
@@ -583,11 +612,14 @@ def _test(name, formula, doc, **more):
 isnan = _test("isnan", lambda x: T.prim("ne", x, x), "Where the element is NaN.")
 isinf = _test("isinf", lambda x: T.prim("eq", T.prim("abs", x), T.const(INF, T.real_dtype(x.dtype))), "Where the element is infinite.")
 isfinite = _test("isfinite", lambda x: T.prim("lt", T.prim("abs", x), T.const(INF, T.real_dtype(x.dtype))), "Where the element is a finite number.")
-isposinf = _test("isposinf", lambda x: T.prim("eq", x, T.const(INF, x.dtype)), "Where the element is +inf.")
-isneginf = _test("isneginf", lambda x: T.prim("eq", x, T.const(-INF, x.dtype)), "Where the element is -inf.")
+isposinf = _test("isposinf", lambda x: T.prim("eq", x, T.const(INF, x.dtype)), "Where the element is +inf.",
+                 refuses={"c": RuntimeError("isposinf does not support complex inputs.")}, out="isposinf does not support non-boolean outputs.")
+isneginf = _test("isneginf", lambda x: T.prim("eq", x, T.const(-INF, x.dtype)), "Where the element is -inf.",
+                 refuses={"c": RuntimeError("isneginf does not support complex inputs.")}, out="isneginf does not support non-boolean outputs.")
 
 
-@op("signbit(Tensor self) -> Tensor", rule="bool", differentiable=False, samples=unary(near=[0]))
+@op("signbit(Tensor self) -> Tensor", rule="bool", differentiable=False, out="signbit does not support non-boolean outputs.",
+    refuses={"c": NotImplementedError("signbit is not implemented for complex tensors.")}, samples=unary(near=[0]))
 def signbit(x):
     """Where the sign is negative, also of zero and NaN."""
     if T.is_float(x.dtype):
@@ -595,13 +627,20 @@ def signbit(x):
     return T.prim("lt", x, T.const(0, x.dtype)) if x.dtype != "b1" else T.expand(T.const(False, "b1"), x.shape)
 
 
-@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="CopysignBackward0", samples=binary())
+@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="CopysignBackward0", refuses="c",
+    kernel="copysign_cpu", samples=binary())
 def copysign(self, other):
     """The size of self with the sign of other."""
     return T.prim("copysign", self, other)
 
 
-@op("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", rule="bool",
+def _isclose_rule(self, other, *_):
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"{T.dtype_word(self.dtype)} did not match {T.dtype_word(other.dtype)}")
+    return "bool"
+
+
+@op("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", rule=_isclose_rule,
     differentiable=False, samples=binary())
 def isclose(self, other, rtol, atol, equal_nan):
     """Where `abs(self - other) <= atol + rtol * abs(other)`; equal infinities are close."""
@@ -638,7 +677,17 @@ def masked_fill(self, mask, value):
     return T.where(mask, T.cast(value, self.dtype), self)
 
 
-@op("heaviside(Tensor self, Tensor values) -> Tensor", rule="same", inplace=True, differentiable=False, samples=binary())
+_HEAVISIDE_DTYPES = "heaviside is not yet implemented for tensors with different dtypes."
+
+
+def _heaviside_rule(self, values):
+    if self.dtype != values.dtype:
+        raise RuntimeError(_HEAVISIDE_DTYPES)
+    return "same"
+
+
+@op("heaviside(Tensor self, Tensor values) -> Tensor", rule=_heaviside_rule, inplace=True, differentiable=False, out=_HEAVISIDE_DTYPES,
+    refuses={"c": RuntimeError("heaviside is not yet implemented for complex tensors.")}, samples=binary())
 def heaviside(self, values):
     """0 below zero, 1 above, `values` at zero."""
     zero = T.const(0, self.dtype)
@@ -646,7 +695,8 @@ def heaviside(self, values):
     return T.where(T.prim("eq", self, zero), values, step)
 
 
-@op("xlogy(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, on="torch Tensor special", samples=binary(positive=True))
+@op("xlogy(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, on="torch Tensor special", refuses="c",
+    kernel="xlogy_cpu", samples=binary(positive=True))
 def xlogy(self, other):
     """`self * log(other)`, 0 where self is 0."""
     out = T.where(T.prim("eq", self, T.const(0, self.dtype)), 0, self * T.prim("log", other))
@@ -664,7 +714,7 @@ def _(grad, self, other):
     return grad * self / other
 
 
-@op(["logaddexp(Tensor self, Tensor other) -> Tensor"], rule="float!", node="LogaddexpBackward0", samples=binary())
+@op(["logaddexp(Tensor self, Tensor other) -> Tensor"], rule="float!", node="LogaddexpBackward0", kernel="logaddexp_cpu", samples=binary())
 def logaddexp(self, other):
     """`log(exp(self) + exp(other))` without overflow."""
     same = T.prim("eq", self, other) & T.prim("eq", T.prim("abs", self), T.const(INF, self.dtype))
@@ -686,10 +736,11 @@ def _scale(name, factor, doc):
     def body(x):
         return x * factor
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, samples=unary())(body)
+    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, samples=unary(),
+              refuses={"c": RuntimeError(f"{name} is not supported for complex tensors.")})(body)
 
 
 deg2rad = _scale("deg2rad", math.pi / 180, "Degrees to radians.")
 rad2deg = _scale("rad2deg", 180 / math.pi, "Radians to degrees.")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "hint", "INF")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE")]

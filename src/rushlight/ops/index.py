@@ -36,7 +36,7 @@ def _grid(shape, skip=None):
 def _check_gather(x, dim, index, name, src=None):
     if index.ndim != x.ndim and not (x.ndim == 0 or index.ndim == 0):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor" if name == "gather" else
-                           f"Index tensor must have the same number of dimensions as self tensor")
+                           "Index tensor must have the same number of dimensions as self tensor")
     for d in range(index.ndim):
         if x.ndim and d != dim and index.shape[d] > x.shape[d]:
             raise RuntimeError(f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than self {shape_text(x.shape)} "

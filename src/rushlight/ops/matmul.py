@@ -13,7 +13,8 @@ def _multiply_2d(a, b, name="mat1 and mat2"):
     return T.matmul(a, b)
 
 
-@op("mm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="MmBackward0", samples=matrices("mm"))
+@op("mm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="MmBackward0", samples=matrices("mm"),
+    contracts={"self": -1, "mat2": -2})
 def mm(self, mat2):
     """The product of two matrices."""
     if self.ndim != 2 or mat2.ndim != 2:
@@ -21,7 +22,8 @@ def mm(self, mat2):
     return _multiply_2d(self, mat2)
 
 
-@op("bmm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="BmmBackward0", samples=matrices("bmm"))
+@op("bmm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="BmmBackward0", samples=matrices("bmm"),
+    contracts={"self": -1, "mat2": -2})
 def bmm(self, mat2):
     """Products of matrices, one per entry of a batch."""
     if self.ndim != 3 or mat2.ndim != 3:
@@ -65,7 +67,8 @@ def outer(self, vec2):
     return T.reshape(self, (self.shape[0], 1)) * T.reshape(vec2, (1, vec2.shape[0]))
 
 
-@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0", samples=matrices("matmul"))
+@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0", samples=matrices("matmul"),
+    contracts={"self": -1, "other": -2})
 def matmul(self, other):
     """The matrix product by the rules of `@`: vectors are rows on the left and columns on the right, leading dimensions broadcast."""
     if self.ndim == 0 or other.ndim == 0:
@@ -138,7 +141,8 @@ def _same(a, b):
 
 
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F", node="AddmmBackward0",
-    samples=matrices("linear"))
+    samples=matrices("linear"),
+    contracts={"input": -1, "weight": -1})
 def linear(input, weight, bias):
     """`input @ weight.T + bias`: one kernel, the bias is added as the product is written."""
     if weight.ndim == 1:

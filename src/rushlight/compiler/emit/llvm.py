@@ -124,6 +124,7 @@ class Row:
             a = e.attrs['affine']
             v = self.offset(a.terms, None if is_zero(a.const) else k.n(a.const))
         elif e.op == 'combine': v = k.combine(self, e, At(None, 1))
+        elif e.op == 'fold': v = k.fold(self, e, At(None, 1))
         else: v = k.apply(e, [self.value(a) for a in e.args])
         self.memo[e, width] = v
         return v
@@ -135,19 +136,19 @@ class Row:
         p = f.select(valid, self.base(e), self.k.nowhere())
         return values.select(f, valid, values.load(f, p, e.dtype), other)
 
-    def prepare(self, roots, widths, reuse=()):
+    def prepare(self, roots, widths, reuse=(), known=()):
         """Emit, before an inner loop, the per-row values and addresses its body will use."""
         todo, seen = list(roots), set()
         while todo:
             e = todo.pop()
-            if e in seen: continue
+            if e in seen or e in known: continue
             seen.add(e)
             if not self.k.varies(e):
                 for w in widths: self.value(e, w)
             elif e in reuse: self.k.kept_base(self, reuse[e])
             else:
                 if e.op in ('load', 'combine'): self.base(e)
-                todo.extend(e.args)
+                todo.extend(seeds(e) if e.op == 'fold' else e.args)
 
     def element(self, e, at):
         """The value of e at an inner index."""
@@ -165,6 +166,7 @@ class Row:
             rest = self.offset(a.terms, None if is_zero(a.const) else k.n(a.const))
             if rest.name != '0': v = v + f.splat(rest, at.width)
         elif e.op == 'combine': v = k.combine(self, e, at)
+        elif e.op == 'fold': v = k.fold(self, e, at)
         else: v = k.apply(e, [self.element(a, at) for a in e.args])
         at.memo[e] = v
         return v
@@ -203,6 +205,18 @@ class Row:
         return v if valid is None else values.select(f, valid, v, other)
 
 
+def seeds(fold):
+    """The largest parts of a fold's operand that do not vary along its axes."""
+    along, out, todo, seen = set(fold.attrs['along']), [], list(fold.args), set()
+    while todo:
+        e = todo.pop()
+        if e in seen: continue
+        seen.add(e)
+        if not e.axes & along: out.append(e)
+        else: todo.extend(seeds(e) if e.op == 'fold' else e.args)
+    return out
+
+
 class Evaluator(Context):
     """Evaluates expressions at an index: in one kernel, with one vectorised axis (or none)."""
 
@@ -217,7 +231,7 @@ class Evaluator(Context):
         after_reduction = set()
         for e in self.exprs:
             if e.op in ('reduce', 'argreduce') or any(a in after_reduction for a in e.args): after_reduction.add(e)
-            elif not e.axes and e.op != 'combine': self.top.value(e)
+            elif not e.axes and e.op not in ('combine', 'fold'): self.top.value(e)
 
     def text(self): return self.module.text()
 
@@ -252,24 +266,44 @@ class Evaluator(Context):
     def combine(self, row, e, at):
         """Partial results of an earlier kernel in their fixed order."""
         f, a = self.f, e.attrs
-        base, count, dtype = row.base(e), self.n(a['count']), e.dtype
+        base, count, dtype, kind = row.base(e), self.n(a['count']), e.dtype, a['kind']
         if not a['column']:                                         # blocks of one long row: pairwise
             acc = reduce.RowAccumulator(f, a['kind'], dtype, 1, True)
             acc.start_row()
             with f.loop(f.const(0), count) as b:
-                acc.push(reduce.enter(f, values.load(f, values.address(f, base, b, dtype), dtype), dtype))
+                acc.push(reduce.enter(f, values.load(f, values.address(f, base, b, dtype), dtype), dtype, kind))
             return acc.result()
         stride = a['strides'].get(self.inner, 0) if at.index is not None else 0
         def load(b):
             p = values.address(f, base, self.times(b, a['step']), dtype)
-            if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype)
+            if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype, kind)
             if is_one(stride):
-                return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype)
+                return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype, kind)
             lanes = [values.address(f, p, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
-            return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype)
+            return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype, kind)
         load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
-        out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype)
+        out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype, kind)
         return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
+
+    def fold(self, row, e, at):
+        """A short reduction along axes of its own, in order. What does not vary along them is evaluated once, before."""
+        f, arg, kind, dtype = self.f, e.args[0], e.attrs['kind'], e.dtype
+        along = list(e.attrs['along'])
+        acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
+        known = seeds(e)
+        for s in known: row.element(s, at) if self.varies(s) else row.value(s, at.width)
+        length = f.const(1)
+        for a in along: length = length * self.n(self.sizes[a])
+        with f.loop(f.const(0), length) as k:
+            inside, here = Row(self, {**row.index, **self.split(along, k)}), At(at.index, at.width, at.mask)
+            for s in known:
+                if self.varies(s): here.memo[s] = at.memo[s]
+                else: inside.memo.update({(s, w): row.memo[s, w] for w in (1, at.width) if (s, w) in row.memo})
+            inside.prepare([arg], {at.width}, known=known)
+            v = inside.element(arg, here) if self.varies(arg) else inside.value(arg, at.width)
+            new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), reduce.enter(f, v, dtype, kind))
+            for a, x in zip(acc, new): a.set(x)
+        return reduce.leave(f, tuple(a.get() for a in acc), dtype, kind)
 
     def split(self, axes, number):
         """The indices of a flattened number."""
@@ -449,7 +483,7 @@ class NestEmitter(Evaluator):
         f = self.f
         def clear(i, width, mask):
             for s, base in partial.items():
-                empty = reduce.leave(f, reduce.identities(f, s.kind, s.memory.dtype, width), s.memory.dtype)
+                empty = reduce.leave(f, reduce.identities(f, s.kind, s.memory.dtype, width), s.memory.dtype, s.kind)
                 values.store(f, empty, values.address(f, base, i, s.memory.dtype), s.memory.dtype, mask)
         self.sweep(start, end, clear)
 
@@ -524,9 +558,10 @@ class NestEmitter(Evaluator):
             slot = values.address(f, partial[s], at.index, s.memory.dtype)
             dtype = s.memory.dtype
             if fresh: total = reduce.identities(f, s.kind, dtype, at.width)
-            else: total = reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype)
-            for r, a in zip(rows, ats): total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, self.spread(r, s.expr, a), dtype))
-            writes.append((reduce.leave(f, total, dtype), slot, dtype))
+            else: total = reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype, s.kind)
+            for r, a in zip(rows, ats):
+                total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, self.spread(r, s.expr, a), dtype, s.kind))
+            writes.append((reduce.leave(f, total, dtype, s.kind), slot, dtype))
         for r in p.reduces:
             v, acc = self.spread(row, r.args[0], at), self.accumulators[r]
             extra = ()

@@ -30,11 +30,20 @@ def _extreme(better):
     return combine
 
 
+def _extreme_apart(better):
+    """The same for a running accumulator of floats, with NaN kept apart: (best of the numbers, the last NaN or 0). A step is then one
+    max instruction, and its latency, not the comparison of NaN's, is what the loop waits for."""
+    def combine(f, a, b):
+        if len(a) == 1: return (f.select(better(b[0], a[0]), b[0], a[0]),)
+        return f.select(better(b[0], a[0]), b[0], a[0]), f.select(b[1].ne(b[1]), b[1], a[1])
+    return combine
+
+
 COMBINE = {
-    'sum': _add, 'prod': _mul, 'amax': _extreme(lambda a, b: a > b), 'amin': _extreme(lambda a, b: a < b),
-    'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
+    'sum': _add, 'prod': _mul, 'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
+    'amax': _extreme_apart(lambda a, b: a > b), 'amin': _extreme_apart(lambda a, b: a < b),
+    'max': _extreme(lambda a, b: a > b), 'min': _extreme(lambda a, b: a < b),
 }
-COMBINE['max'], COMBINE['min'] = COMBINE['amax'], COMBINE['amin']
 
 
 def accumulator_dtype(dtype): return 'u8' if dtype == 'b1' else {'f16': 'f32', 'bf16': 'f32'}.get(dtype, dtype)
@@ -55,18 +64,25 @@ def parts(v): return v if isinstance(v, tuple) else (v,)
 def whole(vs): return vs if len(vs) > 1 else vs[0]
 
 
-def enter(f, v, dtype):
-    """A value as an accumulator holds it."""
+def apart(kind, dtype): return kind in ('amax', 'amin') and dtype in values.FLOATS
+
+
+def enter(f, v, dtype, kind=None):
+    """A value as an accumulator of this kind holds it."""
+    if apart(kind, dtype): return v, v
     if dtype == 'b1': return (f.convert('zext', v, 'u8'),)
     return parts(v)
 
 
-def leave(f, vs, dtype):
+def leave(f, vs, dtype, kind=None):
+    if apart(kind, dtype): return f.select(vs[1].ne(vs[1]), vs[1], vs[0])
     if dtype == 'b1': return vs[0].ne(0)
     return whole(vs)
 
 
-def identities(f, kind, dtype, width): return parts(values.constant(f, identity(kind, dtype), accumulator_dtype(dtype), width))
+def identities(f, kind, dtype, width):
+    start = parts(values.constant(f, identity(kind, dtype), accumulator_dtype(dtype), width))
+    return (*start, f.const(0.0, start[0].elem, width)) if apart(kind, dtype) else start
 
 
 def fold(f, combine, vs):
@@ -102,7 +118,7 @@ class RowAccumulator:
 
     def step(self, copy, v):
         f, vars_ = self.f, self.acc[copy]
-        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), enter(f, v, self.dtype))): var.set(x)
+        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), enter(f, v, self.dtype, self.kind))): var.set(x)
 
     # -- the tail: the lanes go through memory, so that element i still meets lane i mod 32
     def open_tail(self):
@@ -110,7 +126,7 @@ class RowAccumulator:
             for mem, var in zip(self.memory, copy): self.f.store(var.get(), self.f.at(mem, self.f.const(c * self.width), var.elem))
     def tail_step(self, lane, v, mask):
         f = self.f
-        v = enter(f, v, self.dtype)
+        v = enter(f, v, self.dtype, self.kind)
         width = v[0].width
         if mask is not None: v = tuple(f.select(mask, x, i) for x, i in zip(v, identities(f, self.kind, self.dtype, width)))
         where = [f.at(mem, lane, x.elem) for mem, x in zip(self.memory, v)]
@@ -146,7 +162,7 @@ class RowAccumulator:
 
     def result(self):
         f = self.f
-        if not self.blocked: return leave(f, self.block_result(), self.dtype)
+        if not self.blocked: return leave(f, self.block_result(), self.dtype, self.kind)
         out = [Var(f, v) for v in identities(f, self.kind, self.dtype, 1)]
         with f.when(self.depth.get() > 0):
             at = Var(f, self.depth.get() - 1)
@@ -155,7 +171,7 @@ class RowAccumulator:
                 at.set(at.get() - 1)
                 low = tuple(f.load(f.at(s, at.get(), e), e) for s, e in zip(self.stack, self.elems))
                 for var, v in zip(out, self.combine(f, low, tuple(o.get() for o in out))): var.set(v)
-        return leave(f, tuple(o.get() for o in out), self.dtype)
+        return leave(f, tuple(o.get() for o in out), self.dtype, self.kind)
 
 
 class ArgAccumulator:

@@ -89,7 +89,7 @@ class ScatterEmitter(Evaluator):
         v = row.element(self.value, at) if self.varies(self.value) else row.value(self.value, at.width)
         if self.combine_kind != 'set':
             old = values.load(f, where, dtype, at.width)
-            kind = {'add': 'sum', 'mul': 'prod', 'max': 'amax', 'min': 'amin'}[self.combine_kind]
-            if dtype == 'b1': kind = {'sum': 'any', 'prod': 'all', 'amax': 'any', 'amin': 'all'}[kind]
+            kind = {'add': 'sum', 'mul': 'prod', 'max': 'max', 'min': 'min'}[self.combine_kind]
+            if dtype == 'b1': kind = {'sum': 'any', 'prod': 'all', 'max': 'any', 'min': 'all'}[kind]
             v = reduce.leave(f, reduce.COMBINE[kind](f, reduce.enter(f, old, dtype), reduce.enter(f, v, dtype)), dtype)
         values.store(f, v, where, dtype)
