@@ -1,7 +1,7 @@
 """How a tensor prints: torch's text, character for character.
 
-Everything is done on Python numbers taken with `tolist`, so printing never compiles a kernel. A large tensor is cut to its edges *before* its elements are read:
-only what is shown is converted.
+Everything is done on Python numbers taken with `tolist`, so printing never compiles a kernel. A large tensor is cut to its
+edges *before* its elements are read: only what is shown is converted.
 """
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ PRINT_OPTS = _Options()
 
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
-    """Set how tensors print: digits, when to summarise and how much of it, the width of a line, scientific notation (True, False, or None: as needed).
+    """Set how tensors print: digits, when to summarise and how much of it, the width of a line, scientific notation
+    (True, False, or None: as needed).
 
     `profile` ("default", "short", "full") sets all of them first.
     """

@@ -137,7 +137,8 @@ class OpDef:
         self.name = f'{self.on[0]}_{self.short_name}' if only else self.short_name
         for key, value in options.items(): setattr(self, key, value)
         self.gradients = {}              # parameter name -> function
-        self.__doc__, self.__name__, self.__module__ = body.__doc__, self.short_name, body.__module__
+        self.__name__, self.__module__ = self.short_name, body.__module__
+        self.__doc__ = '\n'.join(s.text for s in signatures) + '\n\n' + (body.__doc__ or '').strip()      # help() shows the forms first
         self.params = {}                 # the union of all schemas' parameters, in order of appearance
         for s in signatures:
             for p in s.params: self.params.setdefault(p.name, p)

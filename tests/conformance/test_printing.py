@@ -9,12 +9,13 @@ from bridge import tensor_to_rl
 import rushlight as rl
 from rushlight import _tensor_str
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
-          torch.complex64, torch.complex128)
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+          torch.bool, torch.complex64, torch.complex128)
 
 
 def example(choose):
-    shape = [choose.choice([0, 1, 1, 2, 3, 4, 7, 12]) if choose.random() < 0.9 else choose.choice([30, 200, 1100]) for _ in range(choose.randint(0, 4))]
+    size = lambda: choose.choice([0, 1, 1, 2, 3, 4, 7, 12] if choose.random() < 0.9 else [30, 200, 1100])
+    shape = [size() for _ in range(choose.randint(0, 4))]
     if np.prod(shape) > 20000:
         shape = shape[:1]
     dtype = choose.choice(DTYPES)
@@ -47,7 +48,8 @@ def test_text(seed):
     torch.manual_seed(seed)
     options = {"profile": "default"} if seed % 2 else dict(
         precision=choose.choice([None, None, 2, 6, 0]), threshold=choose.choice([None, 5, 50]), edgeitems=choose.choice([None, 1, 2, 5, 0]),
-        linewidth=choose.choice([None, 40, 120]), sci_mode=choose.choice([None, None, True, False]), profile=choose.choice(["default", "short", "full"]))
+        linewidth=choose.choice([None, 40, 120]), sci_mode=choose.choice([None, None, True, False]),
+        profile=choose.choice(["default", "short", "full"]))
     torch.set_printoptions(**options)
     rl.set_printoptions(**options)
     if seed % 5 == 0:
@@ -58,9 +60,11 @@ def test_text(seed):
         assert repr(tensor_to_rl(t)) == repr(t), (t.dtype, t.shape, options)
 
 
-@pytest.mark.parametrize("make", [lambda m: m.zeros(2, 3, 0), lambda m: m.zeros(0), lambda m: m.zeros(0, dtype=m.int64), lambda m: m.arange(2000),
+@pytest.mark.parametrize("make", [lambda m: m.zeros(2, 3, 0), lambda m: m.zeros(0), lambda m: m.zeros(0, dtype=m.int64),
+                                  lambda m: m.arange(2000),
                                   lambda m: m.ones(3, requires_grad=True) * 2, lambda m: m.empty(2, 3, device="meta"),
-                                  lambda m: m.empty(2, device="meta", dtype=m.int64), lambda m: m.nn.Parameter(m.ones(2, 2)), lambda m: m.ones(3, requires_grad=True)[1:],
+                                  lambda m: m.empty(2, device="meta", dtype=m.int64), lambda m: m.nn.Parameter(m.ones(2, 2)),
+                                  lambda m: m.ones(3, requires_grad=True)[1:],
                                   lambda m: m.tensor([1 + 2j, 3 - 0j]).conj(), lambda m: m.ones(1100, 1, requires_grad=True).exp()])
 def test_suffixes(make):
     assert repr(make(rl)) == repr(make(torch))

@@ -39,7 +39,7 @@ def test_uniform_and_normal(dtype, n):
     same(lambda lib: lib.rand(n, dtype=getattr(lib, dtype)))
     same(lambda lib: lib.randn(n, dtype=getattr(lib, dtype)))
     for low, high in ((-2.0, 3.0), (0.1, 0.7)):
-        same(lambda lib: lib.empty(n, dtype=getattr(lib, dtype)).uniform_(low, high))
+        same(lambda lib, low=low, high=high: lib.empty(n, dtype=getattr(lib, dtype)).uniform_(low, high))
     same(lambda lib: lib.empty(n, dtype=getattr(lib, dtype)).normal_(1.5, 0.3))
 
 
@@ -84,7 +84,8 @@ def test_distributions(dtype, n):
 
 
 @pytest.mark.parametrize("fill", ("uniform_", "normal_", "random_"))
-@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[1:3].t(), lambda x: x.reshape(2, 3, 7, 2).permute(2, 0, 3, 1)[1:]])
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[1:3].t(),
+                                  lambda x: x.reshape(2, 3, 7, 2).permute(2, 0, 3, 1)[1:]])
 def test_memory_order(view, fill):
     same(lambda lib: getattr(view(lib.empty(6, 14)), fill)())
 

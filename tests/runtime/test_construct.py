@@ -6,9 +6,12 @@ import rushlight as rl
 
 
 @pytest.mark.parametrize("data, dtype", [
-    (1, "int64"), (1.0, "float32"), (True, "bool"), (1j, "complex64"), ([], "float32"), ([[], []], "float32"), ([True, 2], "int64"), ([True, 2.0], "float32"),
-    ([1, 2j], "complex64"), (np.float64(1), "float64"), ([np.float64(1)], "float64"), ([np.float32(1), 2.0], "float32"), ([np.int32(1)], "int32"),
-    ([np.int32(1), np.int64(3)], "int64"), ([np.bool_(1)], "bool"), (range(3), "int64"), (bytearray(b"ab"), "int64"), (np.ones(2, np.uint16), "uint16"),
+    (1, "int64"), (1.0, "float32"), (True, "bool"), (1j, "complex64"), ([], "float32"), ([[], []], "float32"),
+    ([True, 2], "int64"), ([True, 2.0], "float32"),
+    ([1, 2j], "complex64"), (np.float64(1), "float64"), ([np.float64(1)], "float64"),
+    ([np.float32(1), 2.0], "float32"), ([np.int32(1)], "int32"),
+    ([np.int32(1), np.int64(3)], "int64"), ([np.bool_(1)], "bool"), (range(3), "int64"), (bytearray(b"ab"), "int64"),
+    (np.ones(2, np.uint16), "uint16"),
 ])
 def test_dtype_of_data(data, dtype):
     assert str(rl.tensor(data).dtype) == "torch." + dtype
@@ -79,7 +82,12 @@ def test_empty_family():
     assert rl.empty_like(rl.empty(2, 1, 4).expand(2, 3, 4)).stride() == (12, 4, 1)
     assert rl.empty_like(rl.empty(2, 3, 4).permute(2, 0, 1)[:, :, ::2]).stride() == (1, 8, 4)
     assert rl.empty(2, 3, dtype=rl.int32).new_empty(4).dtype is rl.int32
-    for call, words in ((lambda: rl.empty(2, -1), r"Trying to create tensor with negative dimension -1: \[2, -1\]"), (lambda: rl.empty(2**62, 8), "Storage size calculation overflowed"),
-                        (lambda: rl.empty(2, 3, memory_format=rl.channels_last), "required rank 4 tensor"), (lambda: rl.empty_strided((2, 3), (1,)), "dimensionality of sizes")):
+    refused = [
+        (lambda: rl.empty(2, -1), r"Trying to create tensor with negative dimension -1: \[2, -1\]"),
+        (lambda: rl.empty(2**62, 8), "Storage size calculation overflowed"),
+        (lambda: rl.empty(2, 3, memory_format=rl.channels_last), "required rank 4 tensor"),
+        (lambda: rl.empty_strided((2, 3), (1,)), "dimensionality of sizes"),
+    ]
+    for call, words in refused:
         with pytest.raises(RuntimeError, match=words):
             call()

@@ -1,4 +1,7 @@
-"""Random streams by their fingerprints (taken from torch 2.13), and the generator's own behaviour. The full comparison is in conformance/test_random.py."""
+"""Random streams by their fingerprints (taken from torch 2.13), and the generator's own behaviour.
+
+The full comparison is in conformance/test_random.py.
+"""
 import copy
 import hashlib
 import pickle

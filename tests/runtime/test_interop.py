@@ -9,7 +9,8 @@ import pytest
 import rushlight as rl
 import rushlight.multiprocessing as mp
 
-DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128", "uint16", "uint32", "uint64"]
+DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool",
+          "complex64", "complex128", "uint16", "uint32", "uint64"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -84,7 +85,9 @@ def test_frombuffer():
     source[0] = 0
     assert t.tolist() == np.frombuffer(source, np.int32).tolist()
     assert rl.frombuffer(source, dtype=rl.uint8, count=2, offset=3).tolist() == [100, 101]
-    for options, words in (({"offset": 9}, "offset"), ({"offset": 1}, "buffer length"), ({"count": 3}, "requested buffer length"), ({"count": 0}, "both buffer length")):
+    refused = [({"offset": 9}, "offset"), ({"offset": 1}, "buffer length"), ({"count": 3}, "requested buffer length"),
+               ({"count": 0}, "both buffer length")]
+    for options, words in refused:
         with pytest.raises(ValueError, match=words):
             rl.frombuffer(source, dtype=rl.int32, **options)
 

@@ -1,4 +1,5 @@
-"""Python's multiprocessing, with tensors that travel as shared memory: a tensor put in a queue or given to a process is not copied, both sides see its writes.
+"""Python's multiprocessing, with tensors that travel as shared memory: a tensor put in a queue or given to a process
+is not copied, both sides see its writes.
 
 Importing this module is what teaches pickling between processes about tensors; the names are multiprocessing's own.
 """

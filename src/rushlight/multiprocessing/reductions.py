@@ -50,8 +50,9 @@ def rebuild_meta_tensor(dtype, size, stride, requires_grad):
 
 def reduce_tensor(tensor):
     if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing process boundaries.  "
-                           "If you just want to transfer the data, call detach() on the tensor before serializing (e.g., putting it on the queue).")
+        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
+                           "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
+                           "(e.g., putting it on the queue).")
     size, stride = tuple(tensor.shape), tuple(tensor.stride())
     if tensor.device.type == "meta":
         return rebuild_meta_tensor, (tensor.dtype, size, stride, tensor.requires_grad)
@@ -59,7 +60,8 @@ def reduce_tensor(tensor):
         tensor = tensor.resolve_conj().resolve_neg()
         stride = tuple(tensor.stride())
     kind = None if type(tensor) is _C.Tensor else type(tensor)
-    return rebuild_tensor, (kind, tensor.untyped_storage(), tensor.dtype, tensor.storage_offset(), size, stride, tensor.requires_grad, dict(tensor.__dict__))
+    storage, offset = tensor.untyped_storage(), tensor.storage_offset()
+    return rebuild_tensor, (kind, storage, tensor.dtype, offset, size, stride, tensor.requires_grad, dict(tensor.__dict__))
 
 
 def init_reductions() -> None:
