@@ -41,6 +41,7 @@ void Call::release() {
 }
 
 void append_encoded(Call& c, const Encoded& e) {
+  if (RL_LIKELY(e.one_word)) { c.static_words[c.nstatic++] = e.statics[0]; return; }
   for (uint64_t w : e.statics) c.static_words[c.nstatic++] = w;
   for (int64_t y : e.syms) c.syms[c.nsym++] = y;
   for (const Scalar& s : e.scalars) c.scalars[c.nscalar++] = s;
@@ -154,6 +155,7 @@ bool scalar_from(PyObject* o, Scalar* s, ScalarKind* kind) {
 
 // Ints, numpy ints, one-element integer tensors; never bool or float. 1 yes, 0 no, -1 error set.
 static int integer_from(PyObject* o, int64_t* out) {
+  if (RL_LIKELY(small_int(o, out))) return 1;
   if (RL_LIKELY(PyLong_CheckExact(o)) || (PyLong_Check(o) && !PyBool_Check(o))) {
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -422,6 +424,7 @@ bool encode_default(const Op* op, Param* p) {
   e.syms.assign(c.syms, c.syms + c.nsym);
   e.scalars.assign(c.scalars, c.scalars + c.nscalar);
   e.tensors = c.nt;
+  e.one_word = c.nstatic == 1 && !c.nsym && !c.nscalar && !c.nt;
   return true;
 }
 

@@ -44,6 +44,21 @@ inline int optional_attribute(PyObject* o, const char* name, PyObject** out) {
 #endif
 }
 
+// The value of an int of one digit (below 2^30): true for nearly every size and index, without a call into Python.
+inline bool small_int(PyObject* o, int64_t* out) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (!PyLong_CheckExact(o) || !PyUnstable_Long_IsCompact((PyLongObject*)o)) return false;
+  *out = PyUnstable_Long_CompactValue((PyLongObject*)o);
+  return true;
+#else
+  if (!PyLong_CheckExact(o)) return false;
+  Py_ssize_t n = Py_SIZE(o);
+  if (n < -1 || n > 1) return false;
+  *out = n * (int64_t)((PyLongObject*)o)->ob_digit[0];      // zero has a digit too, of any value
+  return true;
+#endif
+}
+
 inline Py_hash_t hash_pointer(const void* p) {
   size_t y = (size_t)p;
   y = (y >> 4) | (y << (8 * sizeof(void*) - 4));    // objects are 16-byte aligned: bring the low zeros to the top

@@ -473,8 +473,10 @@ static PyType_Slot function_slots[] = {{Py_tp_new, (void*)face_new}, {Py_tp_deal
     {Py_tp_members, face_members}, {Py_tp_getset, face_getset}, {Py_tp_methods, face_methods}, {0, nullptr}};
 static PyType_Slot method_slots[] = {{Py_tp_new, (void*)face_new}, {Py_tp_dealloc, (void*)face_dealloc}, {Py_tp_repr, (void*)face_repr}, {Py_tp_call, (void*)PyVectorcall_Call},
     {Py_tp_members, face_members}, {Py_tp_getset, face_getset}, {Py_tp_methods, face_methods}, {Py_tp_descr_get, (void*)face_bind}, {0, nullptr}};
-static PyType_Spec function_spec = {"rushlight._C.OpFunction", sizeof(Face), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
-static PyType_Spec method_spec = {"rushlight._C.OpMethod", sizeof(Face), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};
+// Immutable: only then does the interpreter remember where a method was found (LOAD_METHOD, LOAD_ATTR).
+static PyType_Spec function_spec = {"rushlight._C.OpFunction", sizeof(Face), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_VECTORCALL, function_slots};
+static PyType_Spec method_spec = {"rushlight._C.OpMethod", sizeof(Face), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    method_slots};
 
 // REQUIRED is its own little type, so that it prints as what it means.
 static PyObject* required_repr(PyObject*) { return PyUnicode_FromString("REQUIRED"); }

@@ -12,6 +12,7 @@ enum class ParamKind : uint8_t {
 // What a missing argument contributes to a Call, encoded once when the op is made.
 struct Encoded {
   std::vector<uint64_t> statics; std::vector<int64_t> syms; std::vector<Scalar> scalars; int tensors = 0;   // tensors: nulls
+  bool one_word = false;                   // one static and nothing else: most defaults
 };
 
 struct Param {

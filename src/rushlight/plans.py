@@ -196,8 +196,15 @@ def recipe_for(request):
 
 def found_or_compiled(request, entries):
     """The recipe of this request that holds for these entry slots; None if the one compiled does not (a widened request may not fit)."""
+    def compile_():
+        from .compiler.request import compile_request
+        return compile_request(request)
+    return kept_or_made(generic_key(request)[1], entries, compile_)
+
+
+def kept_or_made(text, entries, make):
+    """The recipe kept under a key whose guards hold for these entry slots: from memory, pack or disk, else made. None if that does not hold."""
     from .compiler import cache
-    _, text = generic_key(request)
     known = MEMORY.get(text)
     if known is None:
         known, stored = [], cache.get('recipe', f'{source_stamp()} {text}')
@@ -209,8 +216,7 @@ def found_or_compiled(request, entries):
         if holds(recipe, entries):
             counters['found'] += 1
             return recipe
-    from .compiler.request import compile_request
-    recipe = compile_request(request)
+    recipe = make()
     counters['compiled'] += 1
     if not holds(recipe, entries): return None
     known.append(recipe)

@@ -363,33 +363,42 @@ def output_strides(t, node):
 
 
 # ---------------------------------------------------------------------------------------------------------------- recipe
-def compile_request(request):
-    """The recipe of a request, as pure data (contract, section 3)."""
-    from . import backend
-    t = traced(request)
+class Planned:
+    """What a request computes and where its results go. outputs: graph.Output, public results then hidden ones."""
+    __slots__ = ('traced', 'outputs', 'saves', 'backward', 'slots')
+
+
+def planned(request):
+    p = Planned()
+    p.traced = t = traced(request)
     if request[0] == 'backward': t.layout = 'gradient'
-    recipe = {'saves': [], 'backward': None, 'backward_syms': [], 'node': t.node_name}
-    hidden = []
+    p.saves, p.backward, p.slots, hidden = [], None, [], []
     if t.grad_mask and t.differentiable and wanted(t) and any(o is not None and differentiable(o.dtype) for o in t.outputs):
         d = derivative(t)
         hidden = d.hidden
-        recipe['saves'] = [_save(t, n, hidden) for n in d.saved]
-        recipe['backward'] = t.key
-        slots = d.slots
-    else: slots = []
+        p.saves = [_save(t, n, hidden) for n in d.saved]
+        p.backward, p.slots = t.key, d.slots
     roots = decompose(list(t.outputs) + hidden)
     verify([r for r in roots if r is not None])
-    outputs = []
+    p.outputs = []
     for i, node in enumerate(roots):
         public = i < len(t.outputs)
         alias = t.aliases[i] if public else None
-        if alias is not None: outputs.append(Output(node, alias=alias))
-        elif public and t.dests is not None: outputs.append(Output(node, t.dests[i][1], dest=i))
-        else: outputs.append(Output(node, output_strides(t, node) if public else None, kind='output' if public else 'hidden'))
+        if alias is not None: p.outputs.append(Output(node, alias=alias))
+        elif public and t.dests is not None: p.outputs.append(Output(node, t.dests[i][1], dest=i))
+        else: p.outputs.append(Output(node, output_strides(t, node) if public else None, kind='output' if public else 'hidden'))
+    return p
+
+
+def compile_request(request):
+    """The recipe of a request, as pure data (contract, section 3)."""
+    from . import backend
+    p = planned(request)
+    t, outputs = p.traced, p.outputs
+    recipe = {'saves': p.saves, 'backward': p.backward, 'backward_syms': list(p.slots), 'node': t.node_name}
     inputs = [Input(n, s, i, [k for k, d in enumerate(t.dests or ()) if d[3] == i])
               for i, (n, s) in enumerate(zip(t.inputs, t.strides)) if n is not None]
     program = t.program
-    recipe['backward_syms'] = list(slots)
     parts = backend.build(outputs, inputs, program)
     recipe.update(parts)
     count, public = 0, []

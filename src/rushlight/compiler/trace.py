@@ -146,6 +146,7 @@ def lift(x, dtype=None):
 def is_float(dtype): return _float(dtype)
 def is_complex(dtype): return _complex(dtype)
 def real_dtype(dtype): return promotion.real_dtype(dtype)
+def compute_dtype(dtype): return promotion.compute_dtype(dtype)
 def complex_dtype(dtype): return promotion.complex_dtype(dtype)
 def default_dtype(): return current().default
 def default_complex(): return promotion.complex_dtype(current().default)

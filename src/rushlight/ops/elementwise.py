@@ -171,7 +171,8 @@ def pow(self, exponent):
 @op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, inplace=True, samples=binary(positive=True))
 def float_power(self, exponent):
     """`pow` computed in double precision."""
-    return T.prim("pow", T.cast(self, "f64"), T.cast(exponent, "f64"))
+    dtype = "c128" if T.is_complex(self.dtype) or T.is_complex(exponent.dtype) else "f64"
+    return T.prim("pow", T.cast(self, dtype), T.cast(exponent, dtype))
 
 
 @op("neg(Tensor self) -> Tensor", rule="same", inplace=True, aliases=("negative",), node="NegBackward0", samples=unary())

@@ -10,13 +10,6 @@ from .common import drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
 from .elementwise import truth
 
 
-def _accumulating(x, dtype):
-    """dtype= casts before reducing; otherwise bool and integers add up in int64."""
-    if dtype is not None:
-        return T.cast(x, dtype)
-    return x if T.is_float(x.dtype) or T.is_complex(x.dtype) else T.cast(x, "i64")
-
-
 @op("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", node="SumBackward0",
     layout="contiguous", samples=reduction())
 def sum(x, dim, keepdim, dtype):
@@ -29,7 +22,8 @@ def sum(x, dim, keepdim, dtype):
     return drop_dims(T.reduce("sum", x, dims), dims, keepdim)
 
 
-@op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous", samples=reduction())
+@op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous",
+    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, samples=reduction())
 def nansum(x, dim, keepdim, dtype):
     """The sum of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -86,18 +80,19 @@ def _need_elements(x, dims, name):
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
+_SAME_DTYPE = "Expected the dtype for input and out to match, but got {result} for input's dtype and {out} for out's dtype."
+
+
 def _extreme(name, doc):
     def body(x, dim, keepdim):
         dims = wrap_dims(dim, x.ndim)
-        if T.is_complex(x.dtype):
-            raise RuntimeError(f'"{name}" not implemented for \'{T.dtype_word(x.dtype)}\'')
         if not dim and x.ndim and numel_of(x.shape) == 0:
             raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         _need_elements(x, dims, name)
         return drop_dims(T.reduce(name, x, dims), dims, keepdim)
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", rule="keep", node=f"{name.capitalize()}Backward0",
-              layout="contiguous", samples=reduction())(body)
+              layout="contiguous", out=_SAME_DTYPE, refuses="c", kernel=f"{name[1:]}_values_cpu", samples=reduction())(body)
 
 
 amax = _extreme("amax", "The largest element over `dim`; ties share the gradient evenly.")
@@ -109,8 +104,10 @@ def _max_min(name, extreme, arg, pair):
         if other is not None:
             dtype = T.promote(self, other)
             return T.prim(pair, T.cast(self, dtype), T.cast(other, dtype))
+        if T.is_complex(self.dtype) and dim is None:
+            raise NotImplementedError(f"\"{name}_all\" not implemented for '{T.dtype_word(self.dtype)}'")
         if T.is_complex(self.dtype):
-            raise RuntimeError(f'"{name}" not implemented for \'{T.dtype_word(self.dtype)}\'')
+            raise RuntimeError(f"{name}(): does not support complex input")
         if dim is None:
             if numel_of(self.shape) == 0:
                 raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
@@ -134,7 +131,8 @@ max = _max_min("max", "amax", "argmax", "maximum")
 min = _max_min("min", "amin", "argmin", "minimum")
 
 
-@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", samples=reduction(name="dim"))
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", refuses="c",
+    kernel="aminmax_cpu", samples=reduction(name="dim"))
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
     dims = wrap_dims(dim, x.ndim)
@@ -143,8 +141,6 @@ def aminmax(x, dim, keepdim):
 
 def _arg(name, doc):
     def body(x, dim, keepdim):
-        if x.dtype == "b1":
-            raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
         if dim is None:
             if numel_of(x.shape) == 0:
                 raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -157,7 +153,8 @@ def _arg(name, doc):
         return drop_dims(T.argreduce(name, x, dims), dims, keepdim)
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", rule="index", differentiable=False, layout="contiguous",
-              samples=reduction())(body)
+              refuses={k: RuntimeError(f"{name}(): does not support {word} input") for k, word in (("b", "bool"), ("c", "complex"))},
+              out="Expected out tensor to have dtype long int, but got {out_c} instead", samples=reduction())(body)
 
 
 argmax = _arg("argmax", "The index of the largest element, the first of equals; NaN counts as largest.")
@@ -171,7 +168,7 @@ def _all_any(name, kind, doc):
         return T.cast(out, "u8") if x.dtype == "u8" else out
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", rule=None, differentiable=False, layout="contiguous",
-              samples=reduction())(body)
+              out=f"{name} only supports bool tensor for result, got: {{out}}", samples=reduction())(body)
 
 
 all = _all_any("all", "all", "Whether every element is true; True for none.")
@@ -187,12 +184,15 @@ def count_nonzero(x, dim):
 
 # -------------------------------------------------------------------------------------------------------- statistics
 def _variance(x, dims, correction):
-    count = T.size(numel_of(x.shape[d] for d in dims), x.dtype)
+    """The variance, and the mean. Complex: the mean of squared distances, a real number."""
+    real = T.real_dtype(x.dtype)
+    count = T.size(numel_of(x.shape[d] for d in dims), real)
     centre = T.reduce("sum", x, dims) / count
     off = x - centre
-    total = T.reduce("sum", off * off, dims)
-    free = count - T.cast(correction, x.dtype)
-    zero = T.const(0.0, x.dtype)
+    square = off * off if real == x.dtype else T.prim("real", off * T.conj(off))
+    total = T.reduce("sum", square, dims)
+    free = count - T.cast(correction, real)
+    zero = T.const(0.0, real)
     return total / T.where(T.prim("lt", free, zero), zero, free), centre
 
 
@@ -200,16 +200,26 @@ _VAR = ["{0}(Tensor self, bool unbiased) -> {1}", "{0}(Tensor self, int[1]? dim,
         "{0}(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> {1}"]
 
 
+def _var_rule(self, *_):
+    return T.compute_dtype(self.dtype), T.real_dtype(self.dtype)
+
+
+def _var_mean_rule(self, *_):
+    return T.compute_dtype(self.dtype), (T.real_dtype(self.dtype), self.dtype)
+
+
 def _statistic(name, returns, finish, doc):
     def body(self, dim=None, unbiased=True, keepdim=False, correction=None):
         dims = wrap_dims(dim, self.ndim)
         if correction is None:
-            correction = T.const(1 if unbiased else 0, self.dtype)
+            correction = T.const(1 if unbiased else 0, T.real_dtype(self.dtype))
         variance, centre = _variance(self, dims, correction)
         return finish(drop_dims(variance, dims, keepdim), drop_dims(centre, dims, keepdim))
     body.__name__, body.__doc__ = name, doc
-    return op([s.format(name, returns) for s in _VAR], rule="float!", layout="contiguous", node=f"{name.title().replace('_', '')}Backward0",
-              samples=reduction())(body)
+    words = "std and var" if name in ("var", "std") else name
+    return op([s.format(name, returns) for s in _VAR], rule=_var_rule if name in ("var", "std") else _var_mean_rule, layout="contiguous",
+              node=f"{name.title().replace('_', '')}Backward0", promote=("self",),
+              refuses={"bi": RuntimeError(f"{words} only support floating point and complex dtypes")}, samples=reduction())(body)
 
 
 @op("_safe_sqrt(Tensor self) -> Tensor", rule="float!", on="-")
@@ -341,14 +351,10 @@ def _(grad, self, result, dim):
     return T.where(clean, plain, T.where(first, at_zero, zero))
 
 
-def _need_square(x, name):
-    if x.ndim < 2:
-        raise RuntimeError(f"{name}: expected a matrix, but got a tensor of shape {shape_text(x.shape)}")
-
-
 @op("trace(Tensor self) -> Tensor", rule="acc", layout="contiguous", node="TraceBackward0", out=False)
 def trace(x):
     """The sum of the diagonal of a matrix."""
-    _need_square(x, "trace")
+    if x.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}: {shape_text(x.shape)}")
     i, j = T.iota(x.shape[0], 0, 2), T.iota(x.shape[1], 1, 2)
     return drop_dims(T.reduce("sum", T.where(T.prim("eq", i, j), x, 0), (0, 1)), (0, 1), False)

@@ -25,7 +25,7 @@ class CheckEmitter(NestEmitter):
         f = self.f
         with f.when(self.outside(v)): f.line(f'ret i64 {((v << 8) | self.code).name}'); f.label(f.fresh())
 
-    def body(self, p, rows, columns, ats, copy, block_start, lane=None):
+    def body(self, p, rows, columns, ats, copy, block_start):
         f, at = self.f, ats[0]
         for s in p.stores:
             v = values.cast(f, self.spread(rows[0], s.expr, at), s.expr.dtype, 'i64')

@@ -17,9 +17,9 @@ MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 load
 
 
 class At:
-    """An index along the inner axis: `width` elements from `index` on."""
-    def __init__(self, index, width, mask=None, reuse=()):
-        self.index, self.width, self.mask, self.reuse, self.memo = index, width, mask, reuse, {}
+    """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part."""
+    def __init__(self, index, width, mask=None, reuse=(), tail=None):
+        self.index, self.width, self.mask, self.reuse, self.tail, self.memo = index, width, mask, reuse, tail, {}
 
 
 class Context:
@@ -156,8 +156,7 @@ class Row:
         k, f = self.k, self.f
         if not k.varies(e): return self.memo[e, at.width] if (e, at.width) in self.memo else k.top.memo[e, at.width]
         if e in at.reuse:
-            kept = values.address(f, k.kept_base(self, at.reuse[e]), at.index, e.dtype)
-            v = values.load(f, kept, e.dtype, at.width, at.mask)
+            v = values.load(f, k.kept_at(self, e, at.reuse[e], at), e.dtype, at.width)
         elif e.op == 'load': v = self.element_load(e, at)
         elif e.op == 'index':
             a = e.attrs['affine']
@@ -323,13 +322,14 @@ class NestEmitter(Evaluator):
         self.width = self.pick_width()
         self.masked = self.can_mask()
         self.tail = TAIL if self.masked else 1
-        self.accumulators = {}
+        self.accumulators, self.tails = {}, {}
         self.hoist()
         self.size = self.n(kernel.sizes[kernel.inner]) if kernel.inner is not None else self.f.const(1)
         for p in kernel.passes:
             for r in p.reduces:
                 kind = reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator
-                self.accumulators[r] = kind(self.f, r.attrs['kind'], r.args[0].dtype, self.width, kernel.form != 'flat')
+                one_block = self.size <= BLOCK if kernel.form != 'flat' else None
+                self.accumulators[r] = kind(self.f, r.attrs['kind'], r.args[0].dtype, self.width, kernel.form != 'flat', one_block)
         if kernel.form == 'flat': self.flat()
         elif kernel.linear: self.linear()
         elif kernel.rows: self.row_blocks()
@@ -354,7 +354,7 @@ class NestEmitter(Evaluator):
             if self.inner not in s.strides: continue
             dtype = s.memory.dtype
             if not is_one(s.strides[self.inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
-        return all(values.MEMORY[e.dtype] in MASKABLE for p in self.kernel.passes for e in p.keep)
+        return True
 
     def kept_base(self, row, where):
         """The start of the scratch row, or of the result's row that serves as one."""
@@ -365,6 +365,14 @@ class NestEmitter(Evaluator):
             for d in self.kernel.scratch[:where]: at = at + ((self.size * itemsize(d) + 127) & -64)
             self.top.bases[key] = f.at(self.scratch, at, 'i8')
         return self.top.bases[key]
+
+    def kept_at(self, row, e, where, at):
+        """Where a kept value is at an index. The tail of a row goes to a small array instead: it needs no mask there, and a masked store
+        followed by a load of the same place would stall."""
+        f = self.f
+        if at.tail is None: return values.address(f, self.kept_base(row, where), at.index, e.dtype)
+        if e not in self.tails: self.tails[e] = f.array(values.MEMORY[e.dtype], reduce.LANES * (2 if e.dtype in values.PAIR else 1))
+        return values.address(f, self.tails[e], at.tail, e.dtype)
 
     # -- loops over work units
     def linear(self):
@@ -532,7 +540,8 @@ class NestEmitter(Evaluator):
         if not prepared: self.prepare(p, rows)
         if self.inner is None:                                     # a scalar: per-row effects only
             return
-        copies = reduce.LANES // width if p.reduces else 1
+        # Passes that share kept values must agree on where the tail begins.
+        copies = reduce.LANES // width if p.reduces or p.reuse or p.keep else 1
         step = copies * width
         main = start + ((end - start) & -step)
         with f.loop(start, main, step) as i:
@@ -543,13 +552,13 @@ class NestEmitter(Evaluator):
             for r in p.reduces: self.accumulators[r].open_tail()
             with f.loop(main, end, self.tail) as i:
                 mask = self.tail_mask(end, i)
-                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse) for _ in rows], None, block_start, lane=i - main)
+                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main) for _ in rows], None, block_start)
             for r in p.reduces: self.accumulators[r].close_tail()
         if p.reduces:
             with f.when(main < end): tail()
         else: tail()
 
-    def body(self, p, rows, columns, ats, copy, block_start, lane=None):
+    def body(self, p, rows, columns, ats, copy, block_start):
         """All effects of a pass at one index: values first, then stores, since a store may overwrite what an operand reads in place."""
         f, row, at = self.f, rows[0], ats[0]
         writes = []
@@ -569,9 +578,9 @@ class NestEmitter(Evaluator):
                 first = f.convert('trunc', at.index - block_start, 'i32')
                 extra = (f.splat(first, at.width) + f.lanes(at.width) if at.width > 1 else first,)
             if copy is not None: acc.step(copy, v, *extra)
-            else: acc.tail_step(lane, v, at.mask, *extra)
+            else: acc.tail_step(at.tail, v, at.mask, *extra)
         for e, where in p.keep.items():
-            writes.append((self.spread(row, e, at), values.address(f, self.kept_base(row, where), at.index, e.dtype), e.dtype))
+            values.store(f, self.spread(row, e, at), self.kept_at(row, e, where, at), e.dtype)
         lanes = []
         for s in p.stores:
             v, stride = self.spread(row, s.expr, at), s.strides.get(self.inner, 0)

@@ -96,8 +96,9 @@ def fold(f, combine, vs):
 class RowAccumulator:
     """One reduction along a row: reset per block, step by step, then a scalar; block results through a binary counter."""
 
-    def __init__(self, f, kind, dtype, width, blocked):
-        self.f, self.kind, self.dtype, self.width, self.blocked = f, kind, dtype, width, blocked
+    def __init__(self, f, kind, dtype, width, blocked, one_block=None):
+        """blocked: rows may be longer than a block. one_block: an i1 that is true when they are not, which most rows are."""
+        self.f, self.kind, self.dtype, self.width, self.blocked, self.one_block = f, kind, dtype, width, blocked, one_block
         self.combine = COMBINE[kind]
         self.copies = LANES // width
         start = identities(f, kind, dtype, width)
@@ -108,13 +109,16 @@ class RowAccumulator:
             self.elems = [v.elem for v in one]
             self.stack = [f.array(v.elem, 64) for v in one]
             self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
+            self.only = [Var(f, v) for v in one]
 
     def reset(self):
         for copy in self.acc:
             for var, v in zip(copy, identities(self.f, self.kind, self.dtype, self.width)): var.set(v)
 
     def start_row(self):
-        if self.blocked: self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
+        if not self.blocked: return
+        self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
+        for var, v in zip(self.only, identities(self.f, self.kind, self.dtype, 1)): var.set(v)
 
     def step(self, copy, v):
         f, vars_ = self.f, self.acc[copy]
@@ -146,7 +150,10 @@ class RowAccumulator:
         return fold(f, self.combine, copies[0])
 
     def end_block(self, start):
-        if self.blocked: self.push(self.block_result())
+        vs = self.block_result()
+        def keep():
+            for var, v in zip(self.only, vs): var.set(v)
+        self.f.branch(self.one_block, keep, lambda: self.push(vs))
     def push(self, vs):
         """Add a block's result: two results of equal rank become one of the next."""
         f = self.f
@@ -163,7 +170,7 @@ class RowAccumulator:
     def result(self):
         f = self.f
         if not self.blocked: return leave(f, self.block_result(), self.dtype, self.kind)
-        out = [Var(f, v) for v in identities(f, self.kind, self.dtype, 1)]
+        out = self.only
         with f.when(self.depth.get() > 0):
             at = Var(f, self.depth.get() - 1)
             for var, s, e in zip(out, self.stack, self.elems): var.set(f.load(f.at(s, at.get(), e), e))
@@ -178,7 +185,7 @@ class ArgAccumulator:
     """argmax, argmin: (value, index) pairs ordered lexicographically, NaN first of all, so any tree gives the same answer."""
     NONE = 0x7fffffff
 
-    def __init__(self, f, kind, dtype, width, blocked):
+    def __init__(self, f, kind, dtype, width, blocked, one_block=None):
         if dtype in values.PAIR: raise NotImplementedError(f'{kind} of complex numbers')
         self.f, self.kind, self.dtype, self.width = f, kind, accumulator_dtype(dtype), width
         self.source = dtype
