@@ -93,7 +93,7 @@ int run_call(Call& c, PyObject** outs, int max) {
   Op* op = c.op;
   if (RL_UNLIKELY(signature_of(c).has_written) && c.form == 0) mark_written(c);
   if (RL_LIKELY(c.form == 0)) {
-    if (op->native) { ++g_stats.native_calls; return op->native(c, outs, max); }
+    if (runs_native(c)) { ++g_stats.native_calls; return op->native(c, outs, max); }
     Plan* p = plan_lookup(c, grad_mask(c));
     return RL_LIKELY(p != nullptr) ? plan_run(p, c, outs, max) : -1;
   }
@@ -248,6 +248,12 @@ PyObject* op_binary(int slot, PyObject* a, PyObject* b) {
 }
 PyObject* op_unary(int slot, PyObject* a) {
   if (RL_UNLIKELY(!g_operator[slot].op)) return raise(PyExc_NotImplementedError, "the operator '%s' is not defined", SLOT_NAMES[slot]);
+  if (slot == S_INVERT && is_tensor(a)) {
+    DType d = ((Tensor*)a)->layout->dtype;
+    char kind = DTYPES[(int)d].kind;
+    if (kind == 'f' || kind == 'c')
+      return raise(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not on %s", DTYPES[(int)d].name);
+  }
   return run_operator(g_operator[slot], 0, a, nullptr);
 }
 PyObject* op_inplace(int slot, PyObject* a, PyObject* b) {

@@ -31,6 +31,12 @@ static bool owned_alone(Tensor* t) {
   return Py_REFCNT((PyObject*)t) == 1 && t->storage->rc == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY));
 }
 
+// The same while recording: those who are going to read it do so before anything recorded later writes it.
+static bool recorded_alone(Tensor* t) {
+  return (tls.guard & G_RECORD) && Py_REFCNT((PyObject*)t) == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY)) &&
+         t->storage->rc == 1 + recorded_references(t->storage);
+}
+
 // Puts `grad` (taken over) into a slot, on top of what is there.
 static bool add_into(Tensor** slot, Tensor* grad) {
   Tensor* old = *slot;
@@ -51,7 +57,10 @@ static bool add_into(Tensor** slot, Tensor* grad) {
 static Tensor* copy_like(Tensor* grad, const Layout* like) {
   const Layout* from = grad->layout;
   const int64_t* strides = (like->flags & L_DENSE) ? like->strides() : nullptr;
-  if ((tls.guard & G_RECORD) && (like == from || (!strides && from->flags & L_CONTIGUOUS))) return call_op(op_find("clone"), {grad});   // a value that compile() can fuse
+  if (tls.guard & G_RECORD) {                              // a new value is what compile() can fuse, an empty tensor that is written is not
+    if (!strides || (like->flags & L_CONTIGUOUS)) return call_op(op_find("clone"), {grad}, {}, {(uint64_t)MemoryFormat::Contiguous});
+    if (like == from) return call_op(op_find("clone"), {grad});
+  }
   Tensor* out = tensor_empty(from->dtype, from->device, from->ndim, from->shape(), strides);
   if (!out) return nullptr;
   if (out->layout == from && !tls.grad_mode && from->device == Device::CPU && from->nbytes <= 65536) {
@@ -103,7 +112,7 @@ static bool accumulate_leaf(Node* n, Tensor** slot) {
   bool good = true;
   if (!leaf->grad) {
     Tensor* kept;
-    if (!tls.grad_mode && owned_alone(grad) && lies_like(grad->layout, leaf->layout)) { kept = grad; *slot = nullptr; }
+    if (!tls.grad_mode && (owned_alone(grad) || recorded_alone(grad)) && lies_like(grad->layout, leaf->layout)) { kept = grad; *slot = nullptr; }
     else kept = copy_like(grad, leaf->layout);
     good = kept != nullptr;
     if (good) { PyObject* old = leaf->grad; leaf->grad = (PyObject*)kept; Py_XDECREF(old); }

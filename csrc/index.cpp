@@ -1,10 +1,10 @@
 // x[...] and x[...] = v: how Python's index expressions become views, `index` and `index_put_`.
 //
 // Integers, slices, None and Ellipsis are views (views.cpp). Tensors, lists and arrays are collected as indices of the dimensions they stand at, and
-// one op does them all at once: index(Tensor self, Tensor?[] indices), or the method index_put_(indices, values). Masks become the positions of their
+// one op does them all at once: index(Tensor self, Tensor?[] indices), or _index_put in place. Masks become the positions of their
 // true elements first (native op `nonzero`), so those ops see integers only.
 //
-// Native ops registered here: nonzero(Tensor self) -> Tensor, masked_select(Tensor self, Tensor mask) -> Tensor.
+// Native ops registered here: nonzero(Tensor self) -> Tensor, masked_select(Tensor self, Tensor mask) -> Tensor, where_positions(Tensor condition) -> Tensor[].
 #include "element.h"
 #include "op.h"
 #include "tape.h"
@@ -164,7 +164,7 @@ static Tensor* run_index(Tensor* self, const Indices& indices) {
   return run_call(c, &out, 1) == 1 ? (Tensor*)out : nullptr;
 }
 
-// self.index_put_(indices, values), or masked_fill_ when one mask receives one number.
+// _index_put in place, or masked_fill_ when one mask receives one number.
 static bool run_index_put(Tensor* self, const Indices& indices, PyObject* value) {
   Tensor* mask = nullptr;
   int where = 0, given = 0;
@@ -187,13 +187,38 @@ static bool run_index_put(Tensor* self, const Indices& indices, PyObject* value)
   }
   Indices plain;
   if (!expand_masks(self, indices, &plain)) return false;
-  PyObject* list = PyTuple_New((Py_ssize_t)plain.at.size());
-  if (!list) return false;
-  for (size_t i = 0; i < plain.at.size(); i++) PyTuple_SET_ITEM(list, (Py_ssize_t)i, Py_NewRef(plain.at[i] ? (PyObject*)plain.at[i] : Py_None));
-  PyObject* done = call_method((PyObject*)self, "index_put_", list, value);
-  Py_DECREF(list);
-  Py_XDECREF(done);
-  return done != nullptr;
+  static Op* op = nullptr;
+  if (!op && !(op = op_find("_index_put"))) return false;
+  Call c;
+  int n = (int)plain.at.size();
+  if (!call_reserve(c, n + 2, 2)) return false;
+  c.op = op;
+  c.form = 1;
+  c.dests[c.ndest++] = self;
+  c.t[c.nt++] = self;
+  c.static_words[c.nstatic++] = uint64_t(n);
+  for (Tensor* t : plain.at) c.t[c.nt++] = t;
+  c.t[c.nt++] = (Tensor*)value;
+  c.static_words[c.nstatic++] = 0;           // accumulate
+  PyObject* done = nullptr;
+  if (run_call(c, &done, 1) != 1) return false;
+  Py_DECREF(done);
+  return true;
+}
+
+// where(condition): the positions of its non-zero elements, one tensor per dimension.
+static int native_where_positions(Call& c, PyObject** outs, int max) {
+  Args a(c);
+  Tensor* positions = nonzero_of(a.tensor());
+  if (!positions) return -1;
+  int n = (int)positions->layout->shape()[1];
+  if (n > max) { Py_DECREF((PyObject*)positions); raise(PyExc_RuntimeError, "where(): %d dimensions are too many", n); return -1; }
+  for (int j = 0; j < n; j++) {
+    outs[j] = (PyObject*)view_select(positions, 1, j);
+    if (!outs[j]) { while (j--) Py_DECREF(outs[j]); Py_DECREF((PyObject*)positions); return -1; }
+  }
+  Py_DECREF((PyObject*)positions);
+  return n;
 }
 
 // masked_select(self, mask): both broadcast against each other, then the positions of the mask index self. The tape sees `index`.
@@ -630,6 +655,7 @@ static PyMethodDef functions[] = {
 bool init_index(PyObject* m) {
   native_register("nonzero", native_nonzero);
   native_register("masked_select", native_masked_select);
+  native_register("where_positions", native_where_positions);
   return PyModule_AddFunctions(m, functions) == 0;
 }
 

@@ -4,6 +4,7 @@
 //  - the written tensor reaches one element by two indices: torch's RuntimeError;
 //  - an operand is exactly the written tensor: a pointwise op runs as it is, any other reads a copy of the operand;
 //  - both are dense and partly overlap: torch's RuntimeError for pointwise ops and ops that write by declaration (copy_), a copy of the operand otherwise;
+//  - operators declared `separate` (torch's scatters, gathers and joins) refuse any of it;
 //  - torch does not look at strided ones ("too hard"): here the operand is copied.
 #include "op.h"
 
@@ -53,7 +54,7 @@ static bool separate_operands(Call& c, Copies* copies, bool pointwise, bool refu
       bool also_written = false;
       for (int e = 0; e < c.ndest; e++) also_written |= c.form == 1 && e != d && c.dests[e] == t;
       if (also_written) { if (o == Overlap::Same) continue; return raise_partial(); }     // two destinations over the same memory: the op's own business if identical
-      if (o == Overlap::Partial && refuse_partial) return raise_partial();
+      if (c.op->separate || (o == Overlap::Partial && refuse_partial)) return raise_partial();
       if (o == Overlap::Same && pointwise) continue;
       Tensor* copy = call_op(op_find("clone"), {t});
       if (!copy) return false;
@@ -78,7 +79,7 @@ static int run_native_inplace(Call& c, PyObject** outs, int max) {
 static int run_inplace(Call& c, PyObject** outs, int max) {
   for (int i = 0; i < c.ndest; i++) if (!refuse_self_overlap(c.dests[i])) return -1;
   if (!tape_before_inplace(c)) return -1;
-  if (c.op->native) return run_native_inplace(c, outs, max);
+  if (runs_native(c)) return run_native_inplace(c, outs, max);
   bool declared = signature_of(c).has_written;
   Copies copies;
   if (c.nt > 1 && !separate_operands(c, &copies, c.op->pointwise && !declared, c.op->pointwise || declared)) return -1;
@@ -201,7 +202,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
     int n = run_call(c, results, 16);
     return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
   };
-  if (c.op->native) return functional();
+  if (runs_native(c)) return functional();
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
   // The functional plan says what the results look like.
   c.form = 0;

@@ -4,6 +4,7 @@
 
 namespace rl {
 
+int64_t g_nodes = 0;
 static uint64_t g_sequence = 0;      // one counter for all threads (under the GIL)
 
 void node_incref(Node* n) { node_hold(n); }
@@ -25,6 +26,7 @@ Node* node_new(NodeKind kind, int nedges, int nout, int nhidden, int nsaved, int
   n->nedges = (uint16_t)nedges; n->nslots = (uint16_t)nslots; n->nout = (uint16_t)nout; n->nsaved = (uint16_t)nsaved;
   n->nscalar = (uint8_t)nscalar;
   n->size_class = size_class;
+  ++g_nodes;
   if (RL_UNLIKELY(g_anomaly)) anomaly_remember(n);
   return n;
 }
@@ -166,6 +168,7 @@ static void node_dismantle(Node* n) {
     case NodeKind::Accumulate: break;      // its leaf is dying, or gave it up
   }
   if (n->extra) extra_free(n->extra);
+  --g_nodes;
   block_free(n, n->size_class);
 }
 

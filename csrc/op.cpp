@@ -168,6 +168,12 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   op->text = PyUnicode_AsUTF8(name);
   op->definition = Py_NewRef(definition);
   op->id = g_next_op_id++;
+  op->native_overload = -1;
+  if (PyTuple_Check(native)) {               // (name, signature): the others are compiled
+    int which = 0;
+    if (!PyArg_ParseTuple(native, "Oi", &native, &which)) { Py_DECREF(op); return nullptr; }
+    op->native_overload = (int16_t)which;
+  }
   if (native != Py_None) {
     const char* s = PyUnicode_Check(native) ? PyUnicode_AsUTF8(native) : nullptr;
     op->native = s ? native_find(s) : nullptr;
@@ -182,6 +188,8 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (good && op->signatures->size() > 255) { raise(PyExc_ValueError, "%s: too many signatures", op->text); good = false; }
   PyObject *layout = nullptr, *doc = nullptr;
   if (good && optional_attribute(definition, "layout", &layout) > 0) { op->pointwise = PyUnicode_Check(layout) && !PyUnicode_CompareWithASCIIString(layout, "pointwise"); Py_DECREF(layout); }
+  PyObject* separate = nullptr;
+  if (good && optional_attribute(definition, "separate", &separate) > 0) { op->separate = PyObject_IsTrue(separate) == 1; Py_DECREF(separate); }
   if (good && definition != Py_None && optional_attribute(definition, "__doc__", &doc) > 0) op->doc = doc;
   if (PyErr_Occurred() && good) PyErr_Clear();
   if (!good || !op_register(op)) { Py_DECREF(op); return nullptr; }

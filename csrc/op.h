@@ -46,6 +46,8 @@ struct Op {
   PyObject_HEAD
   PyObject* name; const char* text;        // text: UTF-8 of name
   uint32_t id; uint8_t forms, pointwise, is_backward;
+  uint8_t separate;                        // a written tensor may share no memory at all with another operand, not even exactly
+  int16_t native_overload;                 // the one signature that `native` serves, or -1: all
   Plan* last;                              // the plan of the previous call: borrowed, cleared when the table drops it
   NativeOp native;
   std::vector<Signature>* signatures;
@@ -86,6 +88,7 @@ bool fill_call_defaults(Call&, const Signature&, int from_param);
 
 // -------------------------------------------------------------------------------------------------------------- op.cpp
 inline const Signature& signature_of(const Call& c) { return (*c.op->signatures)[c.overload]; }
+inline bool runs_native(const Call& c) { return c.op->native && (c.op->native_overload < 0 || c.op->native_overload == c.overload); }
 Face* op_face(Op*, bool method, uint8_t form);                  // borrowed: the op's own faces; null with AttributeError when it has no such form
 PyObject* dispatch_override(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);    // hooks.torch_function
 PyObject* call_finish(Call&);                                   // run and wrap, for faces and operators

@@ -157,6 +157,15 @@ static Storages known_storages(size_t n) {
   }
   return known;
 }
+int64_t recorded_references(const Storage* s) {
+  int64_t n = 0;
+  for (const Entry& e : g_recording) {
+    for (const Place& p : e.args) n += p.storage == s;
+    for (const Place& p : e.dests) n += p.storage == s;
+    for (const Storage* b : e.buffers) n += b == s;
+  }
+  return n;
+}
 static bool is_live(Storage* s, const Storages& known) { return s->rc > known.at(s).held; }
 
 static PyObject* place_object(const Place& p, const Storages& known) {

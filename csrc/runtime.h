@@ -10,6 +10,7 @@
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -71,6 +72,7 @@ inline void decref(Storage* s) { if (--s->rc == 0) storage_free(s); }
 void* block_new(size_t bytes, int* size_class);     // the caching allocator for small C++ objects and storages
 void block_free(void*, int size_class);
 bool pending_flush();                               // record.cpp: run what compile() has recorded so far
+int64_t recorded_references(const Storage*);        // how many of a storage's references the recording holds
 bool pending_lost();                                // raises: what was promised will never be computed. False
 inline bool materialize(Storage* s) { return RL_LIKELY(!(s->flags & (ST_PENDING | ST_READ))) || (pending_flush() && (!(s->flags & ST_PENDING) || pending_lost())); }
 

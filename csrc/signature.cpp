@@ -196,7 +196,11 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
     if (first_number < 0 && p.kind == ParamKind::TensorOrScalar && by_position) first_number = i;
     if (r == 0) {
       std::string at = by_position ? " (position " + std::to_string(i + 1 - skip) + ")" : "";
-      return name + "(): argument '" + text_of(face_name(g.face, p)) + "'" + at + " must be " + param_type_text(p) + ", not " + type_text(v);
+      bool list = p.kind == ParamKind::IntList || p.kind == ParamKind::SymIntList, empty = true;
+      if (list && PyTuple_Check(v)) empty = PyTuple_GET_SIZE(v) == 0; else if (list && PyList_Check(v)) empty = PyList_GET_SIZE(v) == 0;
+      std::string found = empty ? std::string(", not ") + type_text(v)                       // a list whose first element is wrong is said to be a list of the wrong things
+          : std::string(", but found element of type ") + type_text(PyTuple_Check(v) ? PyTuple_GET_ITEM(v, 0) : PyList_GET_ITEM(v, 0)) + " at pos 0";
+      return name + "(): argument '" + text_of(face_name(g.face, p)) + "'" + at + " must be " + param_type_text(p) + found;
     }
   }
   if (!missing.empty()) {

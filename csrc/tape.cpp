@@ -523,6 +523,7 @@ bool init_tape(PyObject* m) {
   PyObject* guard = PyType_FromSpec(&guard_spec);
   if (!guard || PyModule_AddObjectRef(m, "no_grad_guard", guard) < 0) { Py_XDECREF(guard); return false; }
   Py_DECREF(guard);
+  stat_register("nodes", &g_nodes);
   return PyModule_AddFunctions(m, methods) == 0 && init_grad_fn(m);
 }
 

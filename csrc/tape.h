@@ -68,6 +68,7 @@ struct Node {
 };
 
 // ------------------------------------------------------------------------------------------------------------ nodes (node.cpp)
+extern int64_t g_nodes;                       // how many live; the counter "nodes" of _C.stats()
 Node* node_new(NodeKind, int nedges, int nout, int nhidden = 0, int nsaved = 0, int nscalar = 0);    // new; edges and slots are zero
 void node_connected(Node*);                   // numbers it: call when all edges are there, since finding one may make nodes (stale views)
 void node_free(Node*);                        // rc reached 0; iterative

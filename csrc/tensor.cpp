@@ -222,7 +222,7 @@ bool set_requires_grad(Tensor* t, bool value) {
   }
   char kind = DTYPES[(int)t->layout->dtype].kind;
   if (value && kind != 'f' && kind != 'c') {
-    raise(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients, this one is %s%s",
+    raise(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients (or complex), this one is %s%s",
       DTYPES[(int)t->layout->dtype].name, shape_text(t->layout).c_str());
     return false;
   }

@@ -178,7 +178,11 @@ static PyObject* m_set_(FAST) {
     if (source->layout->dtype != dtype) return raise(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", dtype_cpp_name(source->layout->dtype), dtype_cpp_name(dtype));
     s = source->storage; l = source->layout; offset = source->offset;
   } else {
-    if (!(s = storage_of(g[0]))) return nullptr;
+    if (!(s = storage_of(g[0]))) {
+      if (PyErr_ExceptionMatches(PyExc_TypeError))
+        raise(PyExc_TypeError, "set_() received an invalid combination of arguments - got (%s), but expected a Tensor or an UntypedStorage first", Py_TYPE(g[0])->tp_name);
+      return nullptr;
+    }
     l = nullptr;
   }
   if ((Device)s->device != t->layout->device)
@@ -197,7 +201,7 @@ static PyObject* m_set_(FAST) {
     l = layout_intern(dtype, t->layout->device, (int)size.size(), size.data(), strided ? stride.data() : nullptr);
     if (!l) return nullptr;
     int64_t end;
-    if (__builtin_mul_overflow(start + layout_extent(l), (int64_t)item, &end)) { decref(l); return raise(PyExc_RuntimeError, "Storage size calculation overflowed"); }
+    if (__builtin_add_overflow(start, layout_extent(l), &end) || __builtin_mul_overflow(end, (int64_t)item, &end)) { decref(l); return raise(PyExc_RuntimeError, "Storage size calculation overflowed"); }
     if (l->numel && end > s->nbytes && !storage_resize(s, end)) { decref(l); return nullptr; }
     offset = start * item;
   } else if (l) {

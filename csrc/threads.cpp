@@ -161,7 +161,7 @@ int64_t pool_run(Kernel kernel, char** p, const int64_t* n, const Scalar* s, int
 
 // -------------------------------------------------------------------------------------------------------------- the module
 static PyObject* set_num_threads(PyObject*, PyObject* o) {
-  if (!PyLong_Check(o) || PyBool_Check(o)) return raise(PyExc_TypeError, "set_num_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
+  if (!PyLong_Check(o) || PyBool_Check(o)) return raise(PyExc_RuntimeError, "set_num_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
   int64_t n = PyLong_AsLongLong(o);
   if (n == -1 && PyErr_Occurred()) return nullptr;
   if (n < 1) return raise(PyExc_RuntimeError, "set_num_threads expects a positive integer");

@@ -17,7 +17,6 @@ PROGRAMS = """
 # shapes
 x + m.ones(2)
 x.add_(m.ones(4))
-x.copy_(m.ones(2, 2))
 m.add(x, x, out=x[0].expand(2, 3))
 x @ x
 m.mm(x, v)
@@ -51,7 +50,6 @@ x.unbind(3)
 F.linear(x, m.ones(4, 5))
 F.layer_norm(x, (4,))
 F.cross_entropy(x, m.tensor([0, 1, 2]))
-F.mse_loss(x, 'a')
 # dtypes
 i / 'a'
 i.add_(1.5)
@@ -64,14 +62,14 @@ b - b
 x & x
 x << 1
 i.mean()
-m.softmax(x, 0, dtype=m.int64)
+m.softmax(i, 1)
 x[m.tensor([0.5])]
 x.gather(0, x)
 m.ones(2, dtype=m.int64, requires_grad=True)
 i.requires_grad_()
 z < z
 z.max()
-m.mm(x, d)
+m.mm(x, d.t())
 x.view(m.int64)
 F.embedding(x, x)
 m.rand(2, dtype=m.int64)
@@ -114,10 +112,7 @@ x.gather(1, m.tensor([[0, 9]]))
 x.gather(0, m.tensor([0]))
 x.scatter_(1, m.tensor([[0, 9]]), 1.0)
 x.scatter_add_(0, m.tensor([[0, 1, 9]]), m.ones(1, 3))
-x.index_add_(0, m.tensor([0, 9]), m.ones(2, 3))
 x.index_fill_(0, m.tensor([9]), 1.0)
-x.masked_fill_(m.tensor([True, False]), 1.0)
-x.masked_fill_(i, 1.0)
 F.embedding(m.tensor([0, 9]), x)
 F.nll_loss(x, m.tensor([0, 9]))
 F.one_hot(m.tensor([-1]))
@@ -147,7 +142,6 @@ m.randint(5, 5, (2,))
 x.view(1 << 63)
 x.expand(-1, -1, -1)
 x.expand(-2, 3)
-x.resize_(-1)
 x.repeat(-1, 1)
 x.repeat(2)
 x.new_zeros(-1)
@@ -155,9 +149,9 @@ m.ones(2).unfold(0, -1, 1)
 m.ones(2).unfold(0, 1, 0)
 # keywords and arguments
 m.add(x)
-m.add(x, x, x, x)
-m.add(x, other=x, nonsense=2)
-m.add(x, 'a')
+m.mul(x, x, x, x)
+m.mul(x, other=x, nonsense=2)
+m.mul(x, 'a')
 m.exp()
 m.exp(1)
 m.sum(x, 'a')
@@ -308,10 +302,9 @@ def refusal(m, program):
 
 
 def first_words(text):
-    """As much of a message as is compared: the first line, up to what torch says about its own internals."""
+    """As much of a message as is compared: the beginning of the first line, without torch's own file and line."""
     line = text.strip().splitlines()[0] if text.strip() else ""
-    for cut in (" (Triggered", "Exception raised from", "[enforce fail"):
-        if cut in line[1:]: line = line[:line.index(cut)]
+    line = line.rpartition("] err == 0. ")[2]                     # "[enforce fail at alloc_cpu.cpp:…] err == 0. DefaultCPUAllocator: …"
     return line[:70].rstrip()
 
 

@@ -39,7 +39,7 @@ from ._C import (  # noqa: E402, F401
 )
 from .functions import (  # noqa: E402, F401
     allclose, arange, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors, broadcast_to, can_cast, column_stack, dstack, equal, hstack,
-    is_complex, is_floating_point, is_nonzero, is_storage, is_tensor, linspace, logspace, masked_select, meshgrid, nonzero, numel, promote_types, result_type,
+    is_complex, is_floating_point, is_nonzero, is_storage, is_tensor, linspace, logspace, meshgrid, nonzero, argwhere, index_put, numel, promote_types, result_type,
     row_stack, vstack,
 )
 from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401

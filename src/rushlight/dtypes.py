@@ -64,7 +64,7 @@ class iinfo:
 def set_default_dtype(d):
     """The dtype of Python floats and of factories."""
     if not isinstance(d, _C.dtype):
-        raise TypeError(f"invalid dtype object: {d!r}")
+        raise TypeError(f"invalid dtype object: only floating-point types are supported as the default type, not {d!r}")
     if not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     _C.set_default_dtype(d)

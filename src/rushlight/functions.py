@@ -130,22 +130,41 @@ def _name(t):
 def result_type(tensor1, tensor2):
     """The dtype of an arithmetic result of two tensors or numbers."""
     from .compiler import promotion
-    return promotion.result_type_of(tensor1, tensor2)
+
+    def operand(value, position):
+        if isinstance(value, Tensor):
+            return _graph_name(value.dtype), promotion.DIMENSIONED if value.dim() else promotion.ZERO_DIM
+        kinds = {bool: "b1", int: "i64", float: "f64", complex: "c128"}
+        kind = next((name for kind, name in kinds.items() if isinstance(value, kind)), None)
+        if kind is None:
+            raise TypeError(f"result_type(): argument 'tensor{position}' (position {position}) must be Tensor or Number, not {type(value).__name__}")
+        return kind, promotion.NUMBER
+    return _dtype_of_graph_name(promotion.result_type([operand(tensor1, 1), operand(tensor2, 2)], _graph_name(_C.get_default_dtype())))
 
 
 def promote_types(type1, type2):
     """The smallest dtype that holds both."""
     from .compiler import promotion
-    return promotion.promote_types_of(type1, type2)
+    for position, value in enumerate((type1, type2), 1):
+        if not isinstance(value, _C.dtype):
+            raise TypeError(f"promote_types(): argument 'type{position}' (position {position}) must be torch.dtype, not {type(value).__name__}")
+    return _dtype_of_graph_name(promotion.promote_types(_graph_name(type1), _graph_name(type2)))
+
+
+def _graph_name(dtype):
+    from .compiler.graph import DTYPE_OF_CODE
+    return DTYPE_OF_CODE[dtype._code]
+
+
+def _dtype_of_graph_name(name):
+    from .compiler.graph import DTYPES
+    return next(d for d in vars(_C).values() if isinstance(d, _C.dtype) and d._code == DTYPES[name][0])
 
 
 def can_cast(from_, to):
     """Whether a conversion keeps the kind (bool < int < float < complex)."""
-    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-    if to is _C.bool:
-        return from_ is _C.bool
-    a, b = rank[from_.kind], rank[to.kind]
-    return a <= b
+    from .compiler import promotion
+    return promotion.can_cast(_graph_name(from_), _graph_name(to))
 
 
 # -------------------------------------------------------------------------------------------------------------- shapes
@@ -242,15 +261,33 @@ def meshgrid(*tensors, indexing=None):
 
 
 def nonzero(input, *, out=None, as_tuple=False):
-    """The indices of elements that are not zero, a row each."""
-    rows = _C.nonzero(input)
-    return tuple(rows.unbind(1)) if as_tuple else rows
+    """The indices of elements that are not zero, a row each; `as_tuple`: a tensor for each dimension, as indexing takes them."""
+    if as_tuple:
+        if out is not None:
+            raise TypeError("nonzero(): out= and as_tuple=True do not go together")
+        return _op("where")(input)
+    rows = _op("_nonzero")(input)
+    if out is None:
+        return rows
+    if out.dtype is not _C.int64:
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {_name(out)}")
+    return _into(out, rows)
 
 
-def masked_select(input, mask, *, out=None):
-    """The elements where the mask holds, in a row."""
-    return input.masked_select(mask)
+argwhere = lambda input: _op("_nonzero")(input)  # noqa: E731
+argwhere.__name__, argwhere.__doc__ = "argwhere", "The indices of elements that are not zero, a row each."
 
 
-def where_indices(condition):
-    return nonzero(condition, as_tuple=True)
+def index_put(input, indices, values, accumulate=False):
+    """A copy of the tensor with `values` written, or added, at `input[indices]`."""
+    return _op("_index_put")(input, _C.index_positions(input, indices), values, accumulate)
+
+
+def index_put_(input, indices, values, accumulate=False):
+    """`values` written, or added, at `input[indices]`, in place."""
+    return registry.find("_index_put").op.inplace_function(input, _C.index_positions(input, indices), values, accumulate)
+
+
+# Functions that are methods too: the tensor is their first argument.
+for _function in (nonzero, argwhere, index_put, index_put_):
+    setattr(Tensor, _function.__name__, _function)

@@ -22,6 +22,8 @@ Decisions
   - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result}.
   - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
     so size 1 is a size like any other and shares its recipe (see `plans.widened`).
+  - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
+  - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
   - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
 """
 
@@ -142,7 +144,7 @@ class OpDef:
         self.params = {}                 # the union of all schemas' parameters, in order of appearance
         for s in signatures:
             for p in s.params: self.params.setdefault(p.name, p)
-        if self.native is None: self._bind_body()
+        if not isinstance(self.native, str): self._bind_body()
         self._op = None
 
     # ----------------------------------------------------------------------------------------------------- the body
@@ -268,7 +270,7 @@ def _fit(signature, args, kwargs):
 
 
 def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
-       errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None,
+       errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None, separate=False,
        contracts=None):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
@@ -281,7 +283,7 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
             refuses=refuses if isinstance(refuses, dict) else {refuses: None}, kernel=kernel or signatures[0].name,
             saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
             differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of,
-            contracts=contracts or {}))
+            contracts=contracts or {}, separate=separate))
         if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
         if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
         _definitions[definition.name] = definition

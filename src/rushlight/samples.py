@@ -155,6 +155,17 @@ def normalisation(kind: str) -> Maker:
     return make
 
 
+def channels(kind: str) -> Maker:
+    """Tensors whose second dimension is channels, with one number for all or one each; `glu`: an even dimension to halve."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        if kind == "glu": return [Sample(t(6)), Sample(t(3, 8)), Sample(t(4, 3), 0), Sample(t(2, 6, 5), 1), Sample(t(2, 80), -1)]
+        return [Sample(t(5), t(1)), Sample(t(), t(1)), Sample(t(3, 4), t(4)), Sample(t(2, 3, 40), t(3)), Sample(t(2, 3, 4), t(1)), Sample(t(0, 3), t(3))]
+    return make
+
+
 def losses(kind: str) -> Maker:
     def make(seed=0):
         import numpy as np

@@ -28,7 +28,8 @@ def _parse_to(args, kwargs):
     options.update(kwargs)
     unknown = set(options) - {"non_blocking", "copy", "memory_format"}
     if unknown:
-        raise TypeError(f"to() got an unexpected keyword argument '{unknown.pop()}'")
+        given = [type(a).__name__ if not isinstance(a, _C.dtype) else "torch.dtype" for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(given)}), but to() has no keyword '{unknown.pop()}'")
     return device, dtype, options.get("copy", False), options.get("memory_format", None)
 
 
@@ -148,16 +149,6 @@ def storage(self):
     return self.untyped_storage()
 
 
-def masked_select(self, mask):
-    """The elements where the mask holds, in a row."""
-    if mask.dtype is not _C.bool:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
-    if mask.shape != self.shape:
-        from .functions import broadcast_tensors
-        self, mask = broadcast_tensors(self, mask)
-    return self[mask]
-
-
 def ndimension(self):
     return self.dim()
 
@@ -240,8 +231,9 @@ def install():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
     for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
-                 "storage", "masked_select", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
+                 "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
     Tensor.__array_priority__ = 1000
+    Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'
     Tensor.__module__ = "torch"

@@ -4,7 +4,7 @@ A result bound to a destination (in-place, out=) is written straight there when 
 than, the write; otherwise it is computed in a temporary and copied at the end.
 """
 from .graph import itemsize
-from .loops import Buffer, Memory, closure, is_one, is_zero
+from .loops import Buffer, Memory, is_zero
 from .symbolic import contiguous_strides, key, known_equal, product
 
 
@@ -87,6 +87,3 @@ class Room:
     """One allocation that one temporary after another lives in."""
     def __init__(self, buffer, size_key, free_after):
         self.buffer, self.size_key, self.free_after, self.number = buffer, size_key, free_after, None
-
-
-__all__ = ['Allocator', 'hazard', 'share_temporaries', 'same_place', 'closure', 'is_one']

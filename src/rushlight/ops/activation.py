@@ -5,16 +5,18 @@ import math
 
 from ..compiler import trace as T
 from ..registry import op
-from ..samples import reduction, unary
-from .common import wrap_dim
+from ..samples import channels, reduction, unary
+from .common import FOUND_DTYPE, hint, wrap_dim
 from .elementwise import exp, log1p, sigmoid, tanh, where
 
 
-@op("relu(Tensor self) -> Tensor", rule="same", inplace=True, on="torch Tensor", node="ReluBackward0", samples=unary(near=[0]))
+_NO_COMPLEX_CLAMP = NotImplementedError("clamp is not supported for complex types")
+
+
+@op("relu(Tensor self) -> Tensor", rule="same", inplace=True, on="torch Tensor", node="ReluBackward0", out=False,
+    refuses={"b": RuntimeError("Boolean inputs not supported for relu"), "c": _NO_COMPLEX_CLAMP}, samples=unary(near=[0]))
 def relu(x):
     """The element where it is above zero, zero elsewhere; NaN stays."""
-    if x.dtype == "b1":
-        raise RuntimeError("Boolean inputs not supported for relu")
     zero = T.const(0, x.dtype)
     return T.where(T.prim("le", x, zero), zero, x)
 
@@ -24,9 +26,12 @@ def _(grad, result):
     return T.where(T.prim("le", result, T.const(0, result.dtype)), 0, grad)
 
 
-@op("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", rule="same", inplace=True, on="F", node="HardtanhBackward0", saves="self", samples=unary(near=[-1, 1]))
+@op("hardtanh(Tensor self, Scalar! min_val=-1, Scalar! max_val=1) -> Tensor", rule="same", inplace=True, on="F", node="HardtanhBackward0",
+    saves="self", refuses={"b": RuntimeError("Bool inputs not supported for hardtanh"), "c": _NO_COMPLEX_CLAMP}, samples=unary(near=[-1, 1]))
 def hardtanh(x, min_val, max_val):
     """Each element moved into [min_val, max_val]; no gradient at the ends."""
+    if x.dtype == "u8" and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return T.prim("minimum", T.prim("maximum", x, min_val), max_val)
 
 
@@ -36,13 +41,15 @@ def _(grad, self, min_val, max_val):
     return T.where(out, 0, grad)
 
 
-@op("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", rule="same", inplace=True, on="F", node="LeakyReluBackward0", samples=unary(near=[0]))
+@op("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", rule="float!", inplace=True, on="F", node="LeakyReluBackward0",
+    refuses="c", kernel="leaky_relu_cpu", samples=unary(near=[0]))
 def leaky_relu(x, negative_slope):
     """The element above zero, `negative_slope` times it elsewhere."""
     return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * negative_slope)
 
 
-@op("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", rule="float!", inplace=True, on="F", node="EluBackward0", samples=unary(near=[0]))
+@op("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", rule="float!", inplace=True, on="F",
+    node="EluBackward0", refuses="c", kernel="elu_cpu", samples=unary(near=[0]))
 def elu(x, alpha, scale, input_scale):
     """x above zero, `alpha * (exp(x) - 1)` below."""
     low = T.prim("expm1", T.prim("minimum", x, T.const(0, x.dtype)) * input_scale) * (alpha * scale)
@@ -58,19 +65,25 @@ def _(grad, self, alpha, scale, input_scale):
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-@op("selu(Tensor self) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", samples=unary(near=[0]))
+@op("selu(Tensor self) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", out=False, refuses="c", kernel="elu_cpu",
+    samples=unary(near=[0]))
 def selu(x):
     """elu with the constants that keep mean and variance."""
     return elu(x, T.const(SELU_ALPHA, x.dtype), T.const(SELU_SCALE, x.dtype), T.const(1, x.dtype))
 
 
-@op("celu(Tensor self, Scalar alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", samples=unary(near=[0]))
+@op("celu(Tensor self, Scalar! alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", out=False, refuses="c",
+    kernel="elu_cpu", samples=unary(near=[0]))
 def celu(x, alpha):
     """x above zero, `alpha * (exp(x / alpha) - 1)` below."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    alpha = T.const(float(alpha), x.dtype)
     return elu(x, alpha, T.const(1, x.dtype), T.const(1, x.dtype) / alpha)
 
 
-@op("gelu(Tensor self, *, str approximate='none') -> Tensor", rule="float!", on="F", node="GeluBackward0", saves="self", samples=unary(near=[0]))
+@op("gelu(Tensor self, *, str approximate='none') -> Tensor", rule="float!", inplace=False, on="F", node="GeluBackward0",
+    saves="self", out=FOUND_DTYPE, refuses="c", kernel="GeluKernelImpl", samples=unary(near=[0]))
 def gelu(x, approximate):
     """x times the normal distribution's probability of being below x; 'tanh' approximates it."""
     if approximate == "none":
@@ -81,7 +94,8 @@ def gelu(x, approximate):
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@op("silu(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="SiluBackward0", saves="self", samples=unary(near=[0]))
+@op("silu(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="SiluBackward0", saves="self", kernel="silu_cpu", out=FOUND_DTYPE,
+    samples=unary(near=[0]))
 def silu(x):
     """`x * sigmoid(x)`."""
     return x / (1.0 + T.prim("exp", -x))
@@ -93,14 +107,16 @@ def _(grad, self):
     return grad * (s * (1.0 + self * (1.0 - s)))
 
 
-@op("mish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="MishBackward0", saves="self", samples=unary(near=[0]))
+@op("mish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", node="MishBackward0", saves="self", refuses="c", kernel="mish_cpu",
+    samples=unary(near=[0]))
 def mish(x):
     """`x * tanh(softplus(x))`."""
     big = x > 20.0
     return x * tanh(where(big, x, log1p(exp(where(big, 0, x)))))
 
 
-@op("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", rule="float!", on="F", saves="self", node="SoftplusBackward0", samples=unary(near=[0, 20]))
+@op("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", rule="float!", on="F", saves="self",
+    node="SoftplusBackward0", refuses="c", kernel="softplus_cpu", out=FOUND_DTYPE, samples=unary(near=[0, 20]))
 def softplus(x, beta, threshold):
     """Smooth relu: `log(1 + exp(beta*x)) / beta`, and x itself past the threshold."""
     z = x * beta
@@ -108,7 +124,8 @@ def softplus(x, beta, threshold):
     return where(big, x, log1p(exp(where(big, 0, z))) / beta)   # guard the input: where does not protect a gradient
 
 
-@op("logsigmoid(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="LogSigmoidBackward0", samples=unary(near=[0]))
+@op("logsigmoid(Tensor self) -> Tensor", rule="float!", on="F", saves="self", node="LogSigmoidBackward0", refuses="c", kernel="log_sigmoid_cpu",
+    out="expected scalar type {result} but found {out}", samples=unary(near=[0]))
 def logsigmoid(x):
     """`log(sigmoid(x))` without overflow."""
     return T.prim("minimum", x, T.const(0, x.dtype)) - T.prim("log1p", T.prim("exp", -T.prim("abs", x)))
@@ -119,7 +136,8 @@ def _(grad, self):
     return grad * T.prim("sigmoid", -self)
 
 
-@op("hardsigmoid(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardsigmoidBackward0", samples=unary(near=[-3, 3]))
+@op("hardsigmoid(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardsigmoidBackward0", refuses="c",
+    kernel="hardsigmoid_cpu", out=FOUND_DTYPE, samples=unary(near=[-3, 3]))
 def hardsigmoid(x):
     """`clamp(x + 3, 0, 6) / 6`."""
     return T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
@@ -130,7 +148,8 @@ def _(grad, self):
     return T.where((self > -3.0) & (self < 3.0), grad / 6.0, 0)
 
 
-@op("hardswish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardswishBackward0", samples=unary(near=[-3, 3]))
+@op("hardswish(Tensor self) -> Tensor", rule="float!", inplace=True, on="F", saves="self", node="HardswishBackward0", refuses="c",
+    kernel="hardswish_cpu", samples=unary(near=[-3, 3]))
 def hardswish(x):
     """`x * hardsigmoid(x)`."""
     return x * T.prim("minimum", T.prim("maximum", x + 3.0, T.const(0, x.dtype)), T.const(6, x.dtype)) / 6.0
@@ -141,49 +160,74 @@ def _(grad, self):
     return T.where(T.prim("le", self, T.const(-3, self.dtype)), 0, T.where(self < 3.0, grad * (self / 3.0 + 0.5), grad))
 
 
-@op("softsign(Tensor self) -> Tensor", rule="float!", on="F", samples=unary(near=[0]))
+@op("softsign(Tensor self) -> Tensor", rule="float", on="F", out=False, refuses="b", kernel="abs_cpu", samples=unary(near=[0]))
 def softsign(x):
     """`x / (1 + abs(x))`."""
     return x / (T.prim("abs", x) + 1.0)
 
 
-@op("tanhshrink(Tensor self) -> Tensor", rule="float!", on="F", samples=unary(near=[0]))
+@op("tanhshrink(Tensor self) -> Tensor", rule="float", on="F", out=False, samples=unary(near=[0]),
+    refuses={"b": RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
+                               "`~` or `logical_not()` operator instead.")})
 def tanhshrink(x):
     """`x - tanh(x)`."""
     return x - T.prim("tanh", x)
 
 
-@op("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", rule="float!", on="F torch Tensor", node="HardshrinkBackward0", samples=unary(near=[0.5, -0.5]))
+@op("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", rule="float!", on="F torch Tensor", node="HardshrinkBackward0",
+    refuses="c", kernel="hardshrink_cpu", out=FOUND_DTYPE, samples=unary(near=[0.5, -0.5]))
 def hardshrink(x, lambd):
     """0 within `lambd` of zero, the element elsewhere."""
     return T.where(T.prim("le", -lambd, x) & T.prim("le", x, lambd), 0, x)
 
 
-@op("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", rule="float!", on="F", node="SoftshrinkBackward0", samples=unary(near=[0.5, -0.5]))
+@op("softshrink(Tensor self, Scalar! lambd=0.5) -> Tensor", rule="float!", on="F", node="SoftshrinkBackward0", refuses="c",
+    kernel="softshrink_check", out=FOUND_DTYPE, samples=unary(near=[0.5, -0.5]))
 def softshrink(x, lambd):
     """The element moved `lambd` towards zero, 0 within."""
+    if not lambd >= 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0 and finite, but found to be {lambd}.")
     return T.where(x > lambd, x - lambd, T.where(x < -lambd, x + lambd, x * 0))
 
 
-@op("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", rule="same", inplace=True, on="F torch", node="ThresholdBackward0", samples=None)
+@op("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", rule="same", inplace=True, on="F torch",
+    node="ThresholdBackward0", refuses="bc", kernel="threshold_cpu", samples=unary(near=[0.5], extra=(0.5, -2.0)))
 def threshold(x, threshold, value):
     """The element where it is above the threshold, `value` elsewhere."""
     return T.where(T.prim("le", x, threshold), value, x)
 
 
-@op("prelu(Tensor self, Tensor weight) -> Tensor", rule="match", on="torch Tensor F", node="PreluKernelBackward0", samples=None)
+def _prelu_rule(x, weight):
+    if x.dtype != weight.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {T.dtype_word(x.dtype)} and {T.dtype_word(weight.dtype)}")
+    return "float!"
+
+
+@op("prelu(Tensor self, Tensor weight) -> Tensor", rule=_prelu_rule, on="torch Tensor F", node="PreluKernelBackward0", out=False, refuses="c",
+    kernel="prelu_cpu", samples=channels("prelu"))
 def prelu(x, weight):
     """leaky_relu with a learned slope, one for all channels or one each."""
-    if weight.ndim and not weight.numel() == 1:
-        weight = T.reshape(weight, tuple(weight.shape[0] if d == 1 else 1 for d in range(max(x.ndim, 2)))[:x.ndim] if x.ndim > 1 else weight.shape)
-    elif weight.ndim:
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if not weight.numel() == 1:
+        if x.ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = x.shape[1] if x.ndim > 1 else 1
+        if not weight.shape[0] == channels:
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {hint(weight.shape[0])} and channel "
+                               f"size = {hint(channels)}.")
+        weight = T.reshape(weight, tuple(weight.shape[0] if d == 1 else 1 for d in range(x.ndim)))
+    else:
         weight = T.reshape(weight, ())
     return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * weight)
 
 
-@op("glu(Tensor self, int dim=-1) -> Tensor", rule="float!", on="F", layout="contiguous", node="GluBackward0", samples=None)
+@op("glu(Tensor self, int dim=-1) -> Tensor", rule="float!", on="F", layout="contiguous", node="GluBackward0", refuses="c", kernel="glu_cpu",
+    samples=channels("glu"))
 def glu(x, dim):
     """The first half times the sigmoid of the second."""
+    if x.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
     d = wrap_dim(dim, x.ndim)
     n = x.shape[d]
     if not n % 2 == 0:
@@ -202,18 +246,19 @@ def log_softmax_rows(x, d):
     return z - T.prim("log", T.reduce("sum", T.prim("exp", z), (d,)))
 
 
-def _needs_float(x, name, dtype):
+def _needs_float(x, name, d):
     if not T.is_float(x.dtype):
-        raise RuntimeError(f'"{name}_lastdim_kernel_impl" not implemented for \'{T.dtype_word(x.dtype)}\': '
-                           f"{name} needs a floating point tensor; pass dtype= to convert first")
+        kernel = f"{name}_lastdim_kernel_impl" if d == x.ndim - 1 else f"{name}_kernel_impl"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{T.dtype_word(x.dtype)}': {name} needs a floating point tensor; "
+                                  "pass dtype= to convert first")
 
 
-@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise", node="SoftmaxBackward0",
-    saves="result", samples=reduction(dim_required=True, keepdim=False))
+@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise",
+    node="SoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def softmax(x, dim, dtype):
     """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
-    _needs_float(x, "softmax", dtype)
     d = wrap_dim(dim, x.ndim)
+    _needs_float(x, "softmax", d)
     if x.ndim == 0:
         return T.prim("exp", x - x)
     if x.shape[d] == 0:
@@ -230,12 +275,12 @@ def _(grad, result, dim):
     return result * (grad - T.reduce("sum", grad * result, (d,)))
 
 
-@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise", node="LogSoftmaxBackward0",
-    saves="result", samples=reduction(dim_required=True, keepdim=False))
+@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="pointwise",
+    node="LogSoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def log_softmax(x, dim, dtype):
     """`log(softmax(x))` along `dim`, in one kernel."""
-    _needs_float(x, "log_softmax", dtype)
     d = wrap_dim(dim, x.ndim)
+    _needs_float(x, "log_softmax", d)
     if x.ndim == 0:
         return x - x
     if x.shape[d] == 0:

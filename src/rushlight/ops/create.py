@@ -230,7 +230,7 @@ triu = _triangle("triu", lambda off, k: T.prim("le", k, off), "The part on and a
 def cat(tensors, dim):
     """Tensors joined along a dimension they have."""
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     dtype = T.promote(*tensors)
     # A 1-D tensor of no elements joins anything: torch keeps this for old programs.
     real = [x for x in tensors if not (x.ndim == 1 and x.shape[0] == 0)] or [tensors[0]]

@@ -656,10 +656,11 @@ def isclose(self, other, rtol, atol, equal_nan):
 
 
 # ------------------------------------------------------------------------------------------------------------ selection
-@op(["where(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor"], rule=None, layout="pointwise", node="WhereBackward0",
-    on="torch", method_of="self", samples=binary(condition=True))
+@op(["where(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "where(Tensor condition) -> Tensor[]"], rule=None,
+    layout="pointwise", node="WhereBackward0", on="torch", method_of="self", native=("where_positions", 1),
+    out="Expected out type to be {result} but got {out}", samples=binary(condition=True))
 def where(condition, self, other):
-    """`self` where the condition holds, `other` elsewhere."""
+    """`self` where the condition holds, `other` elsewhere. With the condition alone: the positions where it holds, a tensor for each dimension."""
     if condition.dtype not in ("b1", "u8"):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {T.dtype_word(condition.dtype)}")
     dtype = T.promote(self, other)

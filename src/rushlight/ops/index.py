@@ -7,24 +7,17 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import indexing
-from .common import broadcast_shapes, hint, shape_text, wrap_dim
+from .common import OUT_TENSOR_DTYPE, at_least_1d, broadcast_shapes, hint, shape_text, wrap_dim
 
 _OUT_OF_SELF = "index out of range in self"
+_OUT_OF_BOUNDS = "index {value} is out of bounds for dimension %d with size %d"
+_INTEGERS = ("i64", "i32")
 
 
-def _integer(index, name, kinds=("i64", "i32")):
-    if index.dtype not in kinds:
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index" if name != "embedding" else
-                           "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
-                           f"but got torch.{T.dtype_word(index.dtype)}Tensor instead (while checking arguments for embedding)")
-    return T.cast(index, "i64")
-
-
-def _bounded(index, size, dim, exception="RuntimeError", wrap=False):
+def _bounded(index, size, dim, exception="RuntimeError", wrap=False, words=_OUT_OF_BOUNDS):
     """Indices along one dimension, checked; negative ones counted from the end if the operator does so."""
-    message = f"index {{value}} is out of bounds for dimension {dim} with size {hint(size)}"
     n = T.size(size, "i64")
-    index = T.check(index, -size if wrap else 0, size, (exception, message))
+    index = T.check(index, -size if wrap else 0, size, (exception, words % (dim, hint(size))))
     return T.where(index < 0, index + n, index) if wrap else index
 
 
@@ -33,27 +26,34 @@ def _grid(shape, skip=None):
     return [None if d == skip else T.iota(n, d, len(shape)) for d, n in enumerate(shape)]
 
 
-def _check_gather(x, dim, index, name, src=None):
-    if index.ndim != x.ndim and not (x.ndim == 0 or index.ndim == 0):
-        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor" if name == "gather" else
-                           "Index tensor must have the same number of dimensions as self tensor")
-    for d in range(index.ndim):
-        if x.ndim and d != dim and index.shape[d] > x.shape[d]:
-            raise RuntimeError(f"Size does not match at dimension {d} expected index {shape_text(index.shape)} to be no larger than self {shape_text(x.shape)} "
-                               f"apart from dimension {dim}")
+def _is_empty(x):
+    for s in x.shape:
+        if s == 0:
+            return True
+    return False
+
+
+def _gather_index(index, name):
+    """An index tensor of gather and scatter as int64; an empty one may have any dtype."""
+    if index.dtype not in _INTEGERS and not _is_empty(index):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    return at_least_1d(T.cast(index, "i64"))
 
 
 @op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, layout="contiguous", node="GatherBackward0",
-    samples=indexing("gather"))
+    out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("gather"))
 def gather(self, dim, index, sparse_grad):
     """`out[i][j] = self[index[i][j]][j]` for dim 0, and alike for others. The index may be smaller than self in other dimensions."""
     d = wrap_dim(dim, self.ndim)
-    if index.dtype not in ("i64", "i32"):
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-    _check_gather(self, d, index, "gather")
-    index = T.cast(index, "i64")
-    x = T.reshape(self, (1,)) if self.ndim == 0 else self
-    i = T.reshape(index, (1,)) if index.ndim == 0 else index
+    i, x = _gather_index(index, "gather"), at_least_1d(self)
+    if _is_empty(i):
+        return T.reshape(T.expand(T.const(0, self.dtype), i.shape), index.shape)
+    if i.ndim != x.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    for k in range(i.ndim):
+        if k != d and i.shape[k] > x.shape[k]:
+            raise RuntimeError(f"Size does not match at dimension {k} expected index {shape_text(i.shape)} to be no larger than self "
+                               f"{shape_text(x.shape)} apart from dimension {d}")
     at = _grid(i.shape, d)
     at[d] = _bounded(i, x.shape[d], d)
     return T.reshape(T.load(x, at), index.shape)
@@ -61,20 +61,21 @@ def gather(self, dim, index, sparse_grad):
 
 def _scatter(self, dim, index, src, combine, name):
     d = wrap_dim(dim, self.ndim)
-    if index.dtype not in ("i64", "i32"):
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    index = T.cast(index, "i64")
-    x = T.reshape(self, (1,)) if self.ndim == 0 else self
-    i = T.reshape(index, (1,)) if index.ndim == 0 else index
-    _check_gather(x, d, i, name)
-    if src.ndim:
-        for k in range(i.ndim):
-            if i.shape[k] > src.shape[k]:
-                raise RuntimeError(f"Expected index {shape_text(index.shape)} to be no larger than self {shape_text(self.shape)} apart from dimension {d} "
-                                   f"and to be no larger than src {shape_text(src.shape)}")
-            src = T.slice(src, k, 0, i.shape[k], 1)
-    else:
-        src = T.expand(src, i.shape)
+    x, i = at_least_1d(self), _gather_index(index, name)
+    if _is_empty(i):
+        return self
+    if i.ndim != x.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    number = T.scalar_kind(src) is not None
+    if not number and at_least_1d(src).ndim != i.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    src = T.expand(src, i.shape) if number else at_least_1d(src)
+    for k in range(i.ndim):
+        if i.shape[k] > src.shape[k] or k != d and i.shape[k] > x.shape[k]:
+            also = "" if number else f" and to be no larger size than src {shape_text(src.shape)}"
+            raise RuntimeError(f"Expected index {shape_text(i.shape)} to be no larger than self {shape_text(x.shape)} apart from dimension {d}{also}")
+    for k in range(i.ndim):
+        src = T.slice(src, k, 0, i.shape[k], 1)
     at = _grid(i.shape, d)
     at[d] = _bounded(i, x.shape[d], d)
     return T.reshape(T.scatter(x, at, src, combine), self.shape)
@@ -91,7 +92,7 @@ _REDUCE = {"add": "add", "multiply": "mul"}
 @op(["scatter(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", "scatter(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
      "scatter(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"],
-    rule=None, inplace=True, layout="contiguous", node="ScatterBackward0", samples=indexing("scatter"))
+    rule=None, inplace=True, layout="contiguous", node="ScatterBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter"))
 def scatter(self, dim, index, src=None, value=None, reduce=None):
     """self with `src` (or one value) written at `index` along `dim`; of several writes to one place the last stays."""
     if src is None:
@@ -103,70 +104,128 @@ def scatter(self, dim, index, src=None, value=None, reduce=None):
     return _scatter(self, dim, index, src, _REDUCE[reduce] if reduce else "set", "scatter")
 
 
-@op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", rule=None, inplace=True, layout="contiguous", node="ScatterAddBackward0",
-    samples=indexing("scatter"))
+@op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", rule=None, inplace=True, layout="contiguous",
+    node="ScatterAddBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter"))
 def scatter_add(self, dim, index, src):
     """self with `src` added at `index` along `dim`, in the order of the index."""
     _same_dtype(self, src, "scatter")
     return _scatter(self, dim, index, src, "add", "scatter")
 
 
-@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", rule=None, layout="contiguous", node="IndexSelectBackward0", samples=indexing("index_select"))
+def _column(index, dim, rank):
+    """A vector of indices laid along one of `rank` dimensions."""
+    return T.reshape(index, tuple(index.shape[0] if k == dim else 1 for k in range(rank)))
+
+
+@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", rule=None, layout="contiguous", node="IndexSelectBackward0",
+    out="index_select(): self and result must have the same scalar type", separate=True, samples=indexing("index_select"))
 def index_select(self, dim, index):
     """The entries of self along `dim` named by a vector of indices."""
     d = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    i = _integer(index, "index_select")
-    i = T.reshape(i, (1,)) if i.ndim == 0 else i
-    x = T.reshape(self, (1,)) if self.ndim == 0 else self
-    shape = x.shape[:d] + (i.shape[0],) + x.shape[d + 1:]
-    at = _grid(shape, d)
-    checked = T.check(i, 0, x.shape[d], ("IndexError", _OUT_OF_SELF + f": index {{value}} along dimension {d} of size {hint(x.shape[d])}"))
-    at[d] = T.reshape(checked, tuple(i.shape[0] if k == d else 1 for k in range(len(shape))))
+    if index.dtype not in _INTEGERS:
+        raise RuntimeError(f"index_select(): Expected dtype int32 or int64 for index, but got {T.dtype_word(index.dtype)}")
+    i, x = at_least_1d(T.cast(index, "i64")), at_least_1d(self)
+    if self.ndim == 0 and not i.shape[0] == 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {hint(i.shape[0])} value(s)")
+    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words=_OUT_OF_SELF + ": index {value} along dimension %d of size %d"), d, x.ndim)
     return T.reshape(T.load(x, at), self.shape) if self.ndim == 0 else T.load(x, at)
 
 
-def _along(self, dim, index, source, combine, name):
-    d = wrap_dim(dim, self.ndim)
-    i = _integer(index, name)
-    i = T.reshape(i, (1,)) if i.ndim == 0 else i
-    if i.ndim != 1:
-        raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {i.ndim}")
-    if not (source.ndim == self.ndim and source.shape[d] == i.shape[0]) and source.ndim:
-        raise IndexError(f"{name}(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim) ({hint(source.shape[d]) if d < source.ndim else 1})")
-    source = T.expand(source, self.shape[:d] + (i.shape[0],) + self.shape[d + 1:])
-    at = _grid(source.shape, d)
-    checked = T.check(i, 0, self.shape[d], ("IndexError", _OUT_OF_SELF + f": index {{value}} along dimension {d} of size {hint(self.shape[d])}"))
-    at[d] = T.reshape(checked, tuple(i.shape[0] if k == d else 1 for k in range(self.ndim)))
-    return T.scatter(self, at, source, combine)
+def _index_vector(index, words, exception=IndexError):
+    """A vector of indices; a 0-dim tensor is one index."""
+    if index.ndim > 1:
+        raise exception(words)
+    return at_least_1d(T.cast(index, "i64"))
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", rule=None, inplace=True, layout="contiguous",
-    node="IndexAddBackward0", samples=indexing("index_add"))
+    node="IndexAddBackward0", separate=True, samples=indexing("index_add"))
 def index_add(self, dim, index, source, alpha):
     """self with `alpha * source` added to the entries named by `index` along `dim`."""
-    return _along(self, dim, index, source * T.cast(alpha, source.dtype), "add", "index_add")
+    d = wrap_dim(dim, self.ndim)
+    if source.dtype != self.dtype:
+        raise RuntimeError(f"index_add_(): self ({T.dtype_word(self.dtype)}) and source ({T.dtype_word(source.dtype)}) must have the same scalar type")
+    if index.dtype not in _INTEGERS:
+        raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {T.dtype_word(index.dtype)}")
+    i = _index_vector(index, f"index_add_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {T.dtype_word(index.dtype)} "
+                             f"and size: {shape_text(index.shape)}")
+    x, src = at_least_1d(self), at_least_1d(source)
+    if src.ndim != x.ndim or not _equal_apart(src.shape, x.shape, d):
+        raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+                           f"{shape_text(self.shape)} source.shape = {shape_text(source.shape)}")
+    if not i.shape[0] == src.shape[d]:
+        raise RuntimeError(f"index_add_(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim): ({hint(src.shape[d])}), for dim: {d}")
+    at = _grid(src.shape, d)
+    at[d] = _column(_bounded(i, x.shape[d], d), d, x.ndim)
+    return T.reshape(T.scatter(x, at, src * T.cast(alpha, src.dtype), "add"), self.shape)
+
+
+def _equal_apart(a, b, dim):
+    for k, (x, y) in enumerate(zip(a, b)):
+        if k != dim and not x == y:
+            return False
+    return True
 
 
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", rule=None, inplace=True, layout="contiguous", node="IndexCopyBackward0",
-    samples=indexing("index_add"))
+    separate=True, samples=indexing("index_copy"))
 def index_copy(self, dim, index, source):
     """self with the entries named by `index` along `dim` replaced by those of `source`."""
-    return _along(self, dim, index, source, "set", "index_copy")
+    d = wrap_dim(dim, self.ndim)
+    i = _index_vector(index, f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    x, src = at_least_1d(self), at_least_1d(source)
+    if self.ndim and source.ndim and self.ndim != source.ndim:
+        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+                         f"Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
+    if source.ndim == 0 and not i.shape[0] == 1:
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {hint(i.shape[0])})")
+    if index.dtype != "i64":
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {T.dtype_word(index.dtype)}")
+    if source.dtype != self.dtype:
+        raise RuntimeError(f"index_copy_(): self and source expected to have the same dtype, but got (self) {T.dtype_word(self.dtype)} and (source) "
+                           f"{T.dtype_word(source.dtype)}")
+    if src.ndim == x.ndim and not _equal_apart(src.shape, x.shape, d) and source.ndim:
+        cut = lambda shape: shape_text(shape[:d] + shape[d + 1:])
+        raise RuntimeError(f"index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {cut(x.shape)} at dimension "
+                           f"{d} and source slice shape: {cut(src.shape)} at dimension 0.")
+    if source.ndim and not i.shape[0] == src.shape[d]:
+        raise IndexError(f"index_copy_(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim) ({hint(src.shape[d])})")
+    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words="index_copy_(): " + _OUT_OF_BOUNDS), d, x.ndim)
+    return T.reshape(T.scatter(x, at, T.expand(src, x.shape[:d] + (i.shape[0],) + x.shape[d + 1:]), "set"), self.shape)
 
 
 @op(["index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", "index_fill(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"],
-    rule=None, inplace=True, layout="contiguous", node="IndexFillBackward0", samples=indexing("index_fill"))
+    rule=None, inplace=True, layout="contiguous", node="IndexFillBackward0", out=False, separate=True, samples=indexing("index_fill"))
 def index_fill(self, dim, index, value):
     """self with the entries named by `index` along `dim` set to one value."""
     d = wrap_dim(dim, self.ndim)
-    i = _bounded(_integer(index, "index_fill"), self.shape[d], d, "IndexError", wrap=True)
-    i = T.reshape(i, (1,)) if i.ndim == 0 else i
-    shape = self.shape[:d] + (i.shape[0],) + self.shape[d + 1:]
-    at = _grid(shape, d)
-    at[d] = T.reshape(i, tuple(i.shape[0] if k == d else 1 for k in range(self.ndim)))
-    return T.scatter(self, at, T.expand(T.cast(value, self.dtype), shape), "set")
+    if index.dtype != "i64":
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if value.ndim:
+        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    if T.is_complex(value.dtype) and not T.is_complex(self.dtype):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    i, x = _index_vector(index, "Index has to be a vector/scalar", RuntimeError), at_least_1d(self)
+    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", wrap=True), d, x.ndim)
+    fill = T.expand(T.cast(value, self.dtype), x.shape[:d] + (i.shape[0],) + x.shape[d + 1:])
+    return T.reshape(T.scatter(x, at, fill, "set"), self.shape)
+
+
+# ---------------------------------------------------------------------------------- how many depends on the values: in C++
+@op("_nonzero(Tensor self) -> Tensor", native="nonzero", on="-", out=False, differentiable=False)
+def _nonzero(self):
+    """The positions of elements that are not zero, a row each."""
+
+
+@op("masked_select(Tensor self, Tensor mask) -> Tensor", native="masked_select", out="masked_select(): self and result must have the same scalar type",
+    separate=True, node="MaskedSelectBackward0")
+def masked_select(self, mask):
+    """The elements where the mask holds, in a row; the mask and the tensor broadcast."""
 
 
 # ------------------------------------------------------------------------------------------------- advanced indexing
@@ -195,6 +254,8 @@ def _advanced(x, indices):
     for k, d in enumerate(after):
         at[d] = T.iota(x.shape[d], front + len(common) + k, rank)
     for d in used:
+        if indices[d].dtype not in _INTEGERS:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         i = T.cast(indices[d], "i64")
         i = _bounded(i, x.shape[d], d, "IndexError", wrap=True)
         at[d] = T.reshape(i, (1,) * (len(common) - i.ndim + front) + tuple(i.shape) + (1,) * (rank - front - len(common)))
@@ -210,10 +271,10 @@ def index(self, indices):
     return T.expand(T.load(self, at), shape)
 
 
-@op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="contiguous",
-    node="IndexPutBackward0", samples=indexing("index_put"))
-def index_put(self, indices, values, accumulate):
-    """self with `values` written, or added, at `self[i, j, ...]`."""
+@op("_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="contiguous",
+    on="-", out=False, node="IndexPutBackward0", samples=indexing("index_put"))
+def _index_put(self, indices, values, accumulate):
+    """self with `values` written, or added, at `self[i, j, ...]`; masks have become positions (`functions.index_put`)."""
     if values.dtype != self.dtype:
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {T.dtype_word(self.dtype)} for the destination and "
                            f"{T.dtype_word(values.dtype)} for the source.")
@@ -232,9 +293,14 @@ def _spreads(small, large):
     return True
 
 
-@op("take(Tensor self, Tensor index) -> Tensor", rule=None, layout="contiguous", node="TakeBackward0", samples=indexing("take"))
+@op("take(Tensor self, Tensor index) -> Tensor", rule=None, layout="contiguous", node="TakeBackward0", separate=True,
+    out="take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {out}", samples=indexing("take"))
 def take(self, index):
     """Elements of self, seen as one row, at `index`."""
+    if index.dtype != "i64":
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {T.dtype_word(index.dtype)}")
+    if _is_empty(self) and not _is_empty(index):
+        raise IndexError("take(): tried to take from an empty tensor")
     flat = T.reshape(self, (self.numel(),))
     n = flat.shape[0]
     i = T.check(T.cast(index, "i64"), -n, n, ("IndexError", "out of range: tried to access index {value} on a tensor of " + f"{hint(n)} elements."))
@@ -263,13 +329,20 @@ def take_along_dim(self, indices, dim):
 
 
 # -------------------------------------------------------------------------------------------------------- embedding
+_TYPE_WORD = {"f32": "torch.FloatTensor", "f64": "torch.DoubleTensor", "i16": "torch.ShortTensor", "i8": "torch.CharTensor", "u8": "torch.ByteTensor",
+              "b1": "torch.BoolTensor", "f16": "torch.HalfTensor", "bf16": "torch.BFloat16Tensor"}
+
+
 @op("_embedding(Tensor weight, Tensor input, SymInt padding_idx=-1) -> Tensor", rule=None, layout="contiguous", on="-", node="EmbeddingBackward0",
     samples=indexing("embedding"))
 def _embedding(weight, input, padding_idx):
     """Rows of a table. The row `padding_idx` gets no gradient."""
-    i = _integer(input, "embedding")
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
+    if input.dtype not in _INTEGERS:
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+                           f"{_TYPE_WORD.get(input.dtype, T.dtype_word(input.dtype))} instead (while checking arguments for embedding)")
+    i = T.cast(input, "i64")
     i = T.check(i, 0, weight.shape[0], ("IndexError", f"{_OUT_OF_SELF}: index {{value}} in a table of {hint(weight.shape[0])} rows"))
     i = T.reshape(i, tuple(input.shape) + (1,))
     return T.load(weight, [i, T.iota(weight.shape[1], input.ndim, input.ndim + 1)])

@@ -4,17 +4,23 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import matrices
-from .common import broadcast_shapes, hint, numel_of, shape_text
+from .common import OUT_TENSOR_DTYPE, broadcast_shapes, hint, numel_of, shape_text
+
+
+_ADDMM = dict(out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_")
 
 
 def _multiply_2d(a, b, name="mat1 and mat2"):
+    for word, x in (("mat1", a), ("mat2", b)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{word} must be a matrix, got {x.ndim}-D tensor")
     if not a.shape[1] == b.shape[0]:
         raise RuntimeError(f"{name} shapes cannot be multiplied ({hint(a.shape[0])}x{hint(a.shape[1])} and {hint(b.shape[0])}x{hint(b.shape[1])})")
     return T.matmul(a, b)
 
 
 @op("mm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="MmBackward0", samples=matrices("mm"),
-    contracts={"self": -1, "mat2": -2})
+    contracts={"self": -1, "mat2": -2}, **_ADDMM)
 def mm(self, mat2):
     """The product of two matrices."""
     if self.ndim != 2 or mat2.ndim != 2:
@@ -23,7 +29,7 @@ def mm(self, mat2):
 
 
 @op("bmm(Tensor self, Tensor mat2) -> Tensor", rule="match", layout="contiguous", node="BmmBackward0", samples=matrices("bmm"),
-    contracts={"self": -1, "mat2": -2})
+    contracts={"self": -1, "mat2": -2}, out=OUT_TENSOR_DTYPE, refuses="b")
 def bmm(self, mat2):
     """Products of matrices, one per entry of a batch."""
     if self.ndim != 3 or mat2.ndim != 3:
@@ -34,17 +40,31 @@ def bmm(self, mat2):
     return T.matmul(self, mat2)
 
 
-@op("mv(Tensor self, Tensor vec) -> Tensor", rule="match", layout="contiguous", node="MvBackward0", samples=matrices("mv"))
+def _multiply_vector(mat, vec, rows=None):
+    """mat @ vec; `rows`: of the tensor that is added to it."""
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {mat.ndim}, {vec.ndim}")
+    rows = mat.shape[0] if rows is None else rows
+    if not mat.shape[1] == vec.shape[0] or not (rows == mat.shape[0] or rows == 1):
+        raise RuntimeError(f"size mismatch, got input ({hint(rows)}), mat ({hint(mat.shape[0])}x{hint(mat.shape[1])}), vec ({hint(vec.shape[0])})")
+    return T.reshape(T.matmul(mat, T.reshape(vec, (vec.shape[0], 1))), (mat.shape[0],))
+
+
+@op("mv(Tensor self, Tensor vec) -> Tensor", rule="match", layout="contiguous", node="MvBackward0", samples=matrices("mv"),
+    out="addmv input tensors must have the same dtype, but got {out}, {result}, and {result}", refuses="b", kernel="addmv_impl_cpu")
 def mv(self, vec):
     """A matrix times a vector."""
-    if self.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {self.ndim}, {vec.ndim}")
-    if not self.shape[1] == vec.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({hint(self.shape[0])}), mat ({hint(self.shape[0])}x{hint(self.shape[1])}), vec ({hint(vec.shape[0])})")
-    return T.reshape(T.matmul(self, T.reshape(vec, (vec.shape[0], 1))), (self.shape[0],))
+    return _multiply_vector(self, vec)
 
 
-@op("dot(Tensor self, Tensor tensor) -> Tensor", rule="match", layout="contiguous", node="DotBackward0", samples=matrices("dot"))
+def _dot_rule(self, tensor):
+    if self.dtype != tensor.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {T.dtype_word(self.dtype)} and {T.dtype_word(tensor.dtype)}")
+    return "match"
+
+
+@op("dot(Tensor self, Tensor tensor) -> Tensor", rule=_dot_rule, layout="contiguous", node="DotBackward0", samples=matrices("dot"),
+    out="result dtype {out} does not match input dtype {result}", refuses="b")
 def dot(self, tensor):
     """The sum of products of two vectors."""
     if self.ndim != 1 or tensor.ndim != 1:
@@ -67,14 +87,16 @@ def outer(self, vec2):
     return T.reshape(self, (self.shape[0], 1)) * T.reshape(vec2, (1, vec2.shape[0]))
 
 
-@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0", samples=matrices("matmul"),
-    contracts={"self": -1, "other": -2})
+@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0",
+    samples=matrices("matmul"), contracts={"self": -1, "other": -2}, **_ADDMM)
 def matmul(self, other):
     """The matrix product by the rules of `@`: vectors are rows on the left and columns on the right, leading dimensions broadcast."""
     if self.ndim == 0 or other.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {self.ndim}D and {other.ndim}D")
     if self.ndim == 1 and other.ndim == 1:
         return _dot(self, other)
+    if self.ndim == 2 and other.ndim == 1:
+        return _multiply_vector(self, other)
     a = T.reshape(self, (1, self.shape[0])) if self.ndim == 1 else self
     b = T.reshape(other, (other.shape[0], 1)) if other.ndim == 1 else other
     out = _batched(a, b)
@@ -101,31 +123,30 @@ def _batched(a, b):
 
 
 @op("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
-    node="AddmmBackward0", samples=matrices("addmm"))
+    node="AddmmBackward0", samples=matrices("addmm"), **_ADDMM)
 def addmm(self, mat1, mat2, beta, alpha):
     """`beta * self + alpha * (mat1 @ mat2)`; with beta 0, self is not looked at."""
     return _add_product(self, _multiply_2d(mat1, mat2), beta, alpha)
 
 
 @op("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
-    node="AddmvBackward0", samples=matrices("addmv"))
+    node="AddmvBackward0", samples=matrices("addmv"), out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmv_impl_cpu")
 def addmv(self, mat, vec, beta, alpha):
     """`beta * self + alpha * (mat @ vec)`."""
-    product = T.reshape(_multiply_2d(mat, T.reshape(vec, (vec.shape[0], 1))), (mat.shape[0],))
-    return _add_product(self, product, beta, alpha)
+    return _add_product(self, _multiply_vector(mat, vec, self.shape[0] if self.ndim else 1), beta, alpha)
 
 
 @op("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
-    node="BaddbmmBackward0", samples=matrices("baddbmm"))
+    node="BaddbmmBackward0", samples=matrices("baddbmm"), out=OUT_TENSOR_DTYPE, refuses="b")
 def baddbmm(self, batch1, batch2, beta, alpha):
     """`beta * self + alpha * bmm(batch1, batch2)`."""
+    if batch1.ndim == 3 and batch2.ndim == 3:
+        _fits(self, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     return _add_product(self, bmm(batch1, batch2), beta, alpha)
 
 
 def _add_product(self, product, beta, alpha):
-    shape = broadcast_shapes(self.shape, product.shape)
-    if len(shape) != product.ndim or not _same(shape, product.shape):
-        raise RuntimeError(f"The expanded size of the tensor must match the existing size: self {shape_text(self.shape)} does not broadcast to {shape_text(product.shape)}")
+    _fits(self, product.shape)
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -133,11 +154,16 @@ def _add_product(self, product, beta, alpha):
     return product + (self if beta == 1 else self * beta)
 
 
-def _same(a, b):
-    for x, y in zip(a, b):
-        if not x == y:
-            return False
-    return True
+def _fits(self, shape):
+    """What is added to a product spreads to its shape, or expand's error."""
+    target = f"Target sizes: {shape_text(shape)}.  Tensor sizes: {shape_text(self.shape)}"
+    if self.ndim > len(shape):
+        raise RuntimeError(f"The number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor "
+                           f"({self.ndim}).  {target}")
+    for k in range(1, self.ndim + 1):
+        if not (self.shape[-k] == 1 or self.shape[-k] == shape[-k]):
+            raise RuntimeError(f"The expanded size of the tensor ({hint(shape[-k])}) must match the existing size ({hint(self.shape[-k])}) at "
+                               f"non-singleton dimension {len(shape) - k}.  {target}")
 
 
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F", node="AddmmBackward0",

@@ -6,7 +6,7 @@ A value is a tuple of parts here: one, or two for complex numbers. Booleans accu
 import math
 
 from . import values
-from .ir import SIZE, Var
+from .ir import Var
 
 LANES = 32
 FLOAT_ELEMS = ('float', 'double')
@@ -270,6 +270,3 @@ def combine_columns(f, kind, dtype, load, count, rows):
         f.branch(count <= limit, small, lambda: at_most(limit * rows, span * rows))
     at_most(rows, 1)
     return tuple(o.get() for o in out)
-
-
-def element_size(elem): return SIZE[elem]
