@@ -66,7 +66,6 @@ static void mark_written(Call& c) {
   // Written arguments precede everything whose place depends on a list's length only rarely; walk what comes before them properly.
   for (const Param& p : sig.params) {
     if (p.face_only) continue;
-    const int64_t* ints; int64_t v; Scalar s;
     switch (p.kind) {
       case ParamKind::Tensor:
         if (p.written && c.t[at] && c.ndest < 8) c.dests[c.ndest++] = c.t[at];
@@ -77,14 +76,8 @@ static void mark_written(Call& c) {
         for (int i = 0; i < n; i++, at++) if (p.written && c.t[at] && c.ndest < 8) c.dests[c.ndest++] = c.t[at];
         break;
       }
-      case ParamKind::TensorOrScalar: a.scalar(&s); at++; break;
-      case ParamKind::Scalar: case ParamKind::Float: if (p.by_value) { if (a.word()) a.is += 2; } else a.scalar(&s); break;
-      case ParamKind::Int: case ParamKind::Bool: if (p.optional) a.maybe_integer(&v); else a.integer(); break;
-      case ParamKind::IntList: a.int_list(&ints); break;
-      case ParamKind::SymInt: if (p.optional) a.maybe_sym(&v); else a.sym(); break;
-      case ParamKind::SymIntList: a.sym_list(&ints); break;
-      case ParamKind::Generator: break;
-      default: a.word(); break;
+      case ParamKind::TensorOrScalar: skip_words(a, p); at++; break;
+      default: skip_words(a, p); break;
     }
   }
 }

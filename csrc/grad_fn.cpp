@@ -56,6 +56,7 @@ PyObject* node_object(Node* n) {
 PyObject* tensor_grad_fn(Tensor* t) {
   if (view_base(t) && t->requires_grad && !refresh_view(t)) return nullptr;
   if (!t->node || t->node->kind == NodeKind::Accumulate) Py_RETURN_NONE;
+  tensor_track(t);                     // whoever has the node may hang hooks and metadata on it that refer to the tensor
   return node_object(t->node);
 }
 
@@ -76,6 +77,7 @@ static PyObject* hooks_in(PyObject** place) {
 
 PyObject* node_next_functions(Node* n) {
   PyObject* result = PyTuple_New(n->nedges);
+  n->python = 1;                       // the nodes below are handed out: they may come to hold Python objects
   for (int i = 0; result && i < n->nedges; i++) {
     Edge e = n->edges()[i];
     PyObject* pair = e.node ? Py_BuildValue("(Ni)", node_object(e.node), (int)e.slot) : Py_BuildValue("(Oi)", Py_None, 0);

@@ -123,16 +123,21 @@ static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want) 
   return false;
 }
 
-// torch's reductions accumulate in the dtype of their out= tensor unless told `dtype=`, which is the last word of such a call.
+// torch's reductions accumulate in the dtype of their out= tensor, and its factories take it, unless told `dtype=`.
 static bool take_dtype_from_out(Call& c, const Tensor* dest) {
-  const Signature& s = signature_of(c);
-  if (s.params.empty() || s.params.back().kind != ParamKind::DType || !c.nstatic || c.static_words[c.nstatic - 1] != ABSENT) return true;
-  PyObject* accumulates = PyObject_GetAttrString(c.op->definition, "accumulates");
-  int yes = accumulates ? PyObject_IsTrue(accumulates) : 0;
-  Py_XDECREF(accumulates);
-  if (!accumulates) PyErr_Clear();
-  if (yes > 0) c.static_words[c.nstatic - 1] = (uint64_t)dest->layout->dtype;
-  return yes >= 0;
+  Args a(c);
+  for (const Param& p : signature_of(c).params) {
+    if (p.face_only) continue;
+    if (p.kind != ParamKind::DType) { skip_words(a, p); continue; }
+    if (c.static_words[a.is] != ABSENT) return true;
+    PyObject* wanted = PyObject_GetAttrString(c.op->definition, "dtype_from_out");
+    int yes = wanted ? PyObject_IsTrue(wanted) : 0;
+    if (!wanted) PyErr_Clear();
+    Py_XDECREF(wanted);
+    if (yes > 0) c.static_words[a.is] = (uint64_t)dest->layout->dtype;
+    return yes >= 0;
+  }
+  return true;
 }
 
 static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
@@ -202,8 +207,8 @@ static int run_out(Call& c, PyObject** outs, int max) {
     int n = run_call(c, results, 16);
     return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
   };
-  if (runs_native(c)) return functional();
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
+  if (runs_native(c)) return functional();
   // The functional plan says what the results look like.
   c.form = 0;
   c.ndest = 0;

@@ -88,6 +88,20 @@ bool fill_call_defaults(Call&, const Signature&, int from_param);
 
 // -------------------------------------------------------------------------------------------------------------- op.cpp
 inline const Signature& signature_of(const Call& c) { return (*c.op->signatures)[c.overload]; }
+// Moves a reader past the words of one parameter (the tensors of a call are counted apart).
+inline void skip_words(Args& a, const Param& p) {
+  const int64_t* ints; int64_t v; Scalar s;
+  switch (p.kind) {
+    case ParamKind::Tensor: case ParamKind::Generator: break;
+    case ParamKind::TensorOrScalar: a.scalar(&s); break;
+    case ParamKind::Scalar: case ParamKind::Float: if (p.by_value) { if (a.word()) a.is += 2; } else a.scalar(&s); break;
+    case ParamKind::Int: case ParamKind::Bool: if (p.optional) a.maybe_integer(&v); else a.integer(); break;
+    case ParamKind::IntList: a.int_list(&ints); break;
+    case ParamKind::SymInt: if (p.optional) a.maybe_sym(&v); else a.sym(); break;
+    case ParamKind::SymIntList: a.sym_list(&ints); break;
+    default: a.word(); break;
+  }
+}
 inline bool runs_native(const Call& c) { return c.op->native && (c.op->native_overload < 0 || c.op->native_overload == c.overload); }
 Face* op_face(Op*, bool method, uint8_t form);                  // borrowed: the op's own faces; null with AttributeError when it has no such form
 PyObject* dispatch_override(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);    // hooks.torch_function

@@ -240,7 +240,7 @@ static int put_requires_grad(PyObject* o, PyObject* value, void*) {
 
 static PyObject* get_grad(PyObject* o, void*) {
   Tensor* t = self_of(o);
-  if (t->grad) return Py_NewRef(t->grad);
+  if (t->grad) { tensor_track(t); return Py_NewRef(t->grad); }      // whoever has the gradient may make it refer back here
   if (RL_UNLIKELY(t->requires_grad && !(t->bits & T_RETAINS_GRAD) && !is_leaf(t))) {
     if (PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). "
       "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, "
@@ -269,7 +269,7 @@ static int put_grad(PyObject* o, PyObject* value, void*) {
       shape_text(g).c_str(), shape_text(l).c_str());
     return -1;
   }
-  if (self_of(value)->node || Py_TYPE(value) != TensorType) tensor_track(t);     // a gradient with a graph may lead back here
+  tensor_track(t);                   // the gradient's graph, or what is attached to it, may lead back here
   Py_XSETREF(t->grad, Py_NewRef(value));
   return 0;
 }

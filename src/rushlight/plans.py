@@ -9,8 +9,10 @@ taken, and a call that none fits adds another.
 """
 import marshal
 from _thread import RLock
+from time import perf_counter
 
 from . import registry
+from .compiler import log
 
 MEMORY = {}               # generic key -> list of recipes (data)
 ADDRESSES = {}            # (sha, symbol) -> address
@@ -212,12 +214,15 @@ def kept_or_made(text, entries, make):
             try: known = marshal.loads(stored)
             except (ValueError, EOFError, TypeError): known = []
         MEMORY[text] = known
+    start = perf_counter() if log.WANTED else 0
     for recipe in known:
         if holds(recipe, entries):
             counters['found'] += 1
+            if log.WANTED: log.answered(text, recipe, perf_counter() - start, 'found')
             return recipe
     recipe = make()
     counters['compiled'] += 1
+    if log.WANTED: log.answered(text, recipe, perf_counter() - start, 'compiled')
     if not holds(recipe, entries): return None
     known.append(recipe)
     cache.put('recipe', f'{source_stamp()} {text}', marshal.dumps(known))

@@ -217,9 +217,9 @@ class OpDef:
         return tuple(form for form, wanted in (('inplace', self.inplace), ('out', self.out)) if wanted)
 
     @property
-    def accumulates(self):
-        """Whether an out= tensor without `dtype=` decides the dtype that sums are made in, as for torch's reductions."""
-        return self.rule in ('acc', 'acc_float')
+    def dtype_from_out(self):
+        """Whether an out= tensor stands for an absent `dtype=`: in torch's reductions and factories."""
+        return self.rule in ('acc', 'acc_float') or not any(p.is_tensor for p in self.params.values())
 
     @property
     def mutated(self):

@@ -275,6 +275,17 @@ def test_matmul_with_a_tail(m, n, k):
     np.testing.assert_allclose(fused, np.maximum(a.astype(np.float64) @ w.T + bias, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_a_tail_that_others_read():
+    a, w, bias = normal(37, 19), normal(23, 19), normal(23)
+    g = Graphs()
+    x, y, z = g.input(a), g.input(w), g.input(bias)
+    linear = g.op('matmul', x, y.permute(1, 0), shape=(x.shape[0], y.shape[0]), dtype='f32') + z
+    out, twice, total, turned = g.run([linear, linear * 2.0, linear.sum(1), (linear + 1.0).permute(1, 0)])
+    np.testing.assert_allclose(out, a.astype(np.float64) @ w.T + bias, rtol=1e-4, atol=1e-4)
+    h = Graphs()
+    assert np.array_equal(twice, out * 2) and same(total, h.run([h.input(out).sum(1)])[0]) and np.array_equal(turned, (out + 1).T)
+
+
 def test_transposed_product_needs_no_copy():
     a, b = normal(30, 20), normal(30, 40)
     g = Graphs()

@@ -43,6 +43,45 @@ def test_a_sliced_tensor_reuses_the_recipe_of_another_width():
     assert plans.counters['compiled'] == before
 
 
+def test_growing_prefixes_enter_the_compiler_twice():
+    """A product over a prefix, then softmax, from a prefix of one element on: one recipe for each operator."""
+    x, w = rl.rand(7, 60), rl.rand(60, 9)
+    plans.MEMORY.clear()
+    rl._C.clear_plans()
+    requests, original = [], plans.found_or_compiled
+
+    def noting(request, entries):
+        key = plans.generic_key(request)[1]
+        requests.append(key)
+        return original(request, entries)
+    plans.found_or_compiled = noting
+    try:
+        for t in range(1, 61): (x[:, :t] @ w[:t]).softmax(-1)
+    finally: plans.found_or_compiled = original
+    assert len(set(requests)) == 2, requests
+    assert all(len(plans.MEMORY[key]) == 1 for key in set(requests))
+
+
+@pytest.mark.parametrize('left, right', [((5, 1), (1, 4)), ((5, 1), (4, 1)), ((1, 1), (1, 4)), ((1, 1), (1, 1)), ((5, 1), (1, 1)), ((3, 5, 1), (1, 4)),
+                                         ((3, 5, 1), (3, 1, 4)), ((1,), (1,)), ((5, 1), (1,)), ((1,), (1, 4))])
+@pytest.mark.parametrize('sliced', [False, True])
+def test_a_product_over_one_element(left, right, sliced):
+    """Size 1 shares the recipe of longer sums where it can, whatever the strides; the product is the plain one."""
+    transposed = right == (4, 1)
+    make = lambda shape: (rl.rand(*[s + 3 for s in shape])[tuple(slice(0, s) for s in shape)] if sliced else rl.rand(*shape))
+    a, b = make(left), make(right)
+    if transposed: b = b.t()
+    for _ in range(2):
+        out = a @ b
+        wide_a = a if a.ndim > 1 else a[None]
+        wide_b = b if b.ndim > 1 else b[:, None]
+        expected = (wide_a * wide_b).reshape(out.shape)          # one product each: nothing is rounded twice
+        assert rl.equal(out, expected), (out, expected)
+        plans.MEMORY.clear()
+        rl._C.clear_plans()
+    assert rl.equal((a.clone().requires_grad_() @ b).detach(), a @ b)
+
+
 PROGRAM = """
 import sys
 import rushlight as rl

@@ -21,3 +21,21 @@ class _Later:
 
 
 trace = _Later(__name__ + '.trace')
+
+
+def disable(fn=None, recursive=True):
+    """Decorator: the function runs eagerly, also inside a compiled one."""
+    from .capture import disable as disable_
+    return disable_(fn, recursive)
+
+
+def is_compiling():
+    """Whether a compiled function is running, recording its calls."""
+    from .capture import is_compiling as is_compiling_
+    return is_compiling_()
+
+
+def reset():
+    """Forget the programs of recorded streams."""
+    from .capture import reset as reset_
+    reset_()

@@ -9,18 +9,14 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
   - a result bound to a destination goes through a temporary when an input that may alias it is read later or elsewhere.
 `explain(outputs, inputs, program)` gives the text of every stage. RUSHLIGHT_LOG=loops,llvm,asm prints them as they are made.
 """
-import os
-
-from . import jit, special
+from . import jit, log, special
 from .emit.llvm import NestEmitter
 from .fuse import Fusion, normalise, partial_layout
-from .graph import itemsize, same_shape
+from .graph import itemsize, same_shape, text
 from .loops import Kernel, Memory, closure
 from .memory import Allocator, hazard, share_temporaries
 from .schedule import schedule
 from .steps import Step
-
-LOG = frozenset(filter(None, os.environ.get('RUSHLIGHT_LOG', '').split(',')))
 
 
 def nest_step(kernel, program):
@@ -116,13 +112,15 @@ class Build:
 def build(outputs, inputs, program):
     b = Build(outputs, inputs, program)
     if b.graph is not None: b.run()
-    if LOG & {'loops', 'llvm', 'asm'}: log(b)
+    log_stages(b)
     return b.recipe()
 
 
-def log(b):
-    import sys
-    print(stages(b, LOG), file=sys.stderr)
+def log_stages(b):
+    """RUSHLIGHT_LOG=graph,loops,llvm,asm."""
+    if 'graph' in log.WANTED: log.write('graph', f'{len(b.results)} results', text([o.node for o in b.results]))
+    for stage in ('loops', 'llvm', 'asm'):
+        if stage in log.WANTED: log.write(stage, f'{len(b.steps) if b.graph is not None else 0} launches', stages(b, (stage,)))
 
 
 def stages(b, wanted=('loops', 'llvm', 'asm')):

@@ -164,52 +164,53 @@ class Group:
         return out + self.syms()
 
 
-def program_of(entries):
-    """The runtime's `hooks.flush`: the program of a new stream (csrc/record.cpp says what that is)."""
-    entries = [Entry(i, e) for i, e in enumerate(entries)]
+def cut_stream(entries):
+    """[(group, None, needed) or (None, entry, None)] in order: what is joined, and what stands alone."""
     last_use = {}
     for e in entries:
         for place in e.args + e.dests:
             if place is not None: last_use[place[0]] = e.number
-    program, group = [], Group()
+    pieces, group = [], Group()
 
     def close():
         nonlocal group
-        if group.entries: program.extend(segments(group, last_use))
+        if group.entries: pieces.append((group, None, group.needed(last_use)))
         group = Group()
 
     for e in entries:
         if not e.joinable:
             close()
-            counters['calls_alone'] += 1
-            program.append((e.number + 1, e.number))
+            pieces.append((None, e, None))
             continue
         if len(group.entries) >= LONGEST: close()
         if not group.add(e):
             close()
             group.add(e)
     close()
+    return pieces
+
+
+def program_of(entries):
+    """The runtime's `hooks.flush`: the program of a new stream (csrc/record.cpp says what that is)."""
+    program = []
+    for group, alone, needed in cut_stream([Entry(i, e) for i, e in enumerate(entries)]):
+        if alone is None and needed and len(group.entries) > 1: program.append(joined_segment(group, needed))
+        elif alone is None and not needed: counters['calls_dropped'] += len(group.entries)
+        else:
+            number = (alone or group.entries[0]).number
+            counters['calls_alone'] += 1
+            program.append((number + 1, number))
     return program
 
 
-def segments(group, last_use):
-    """A group as segments of the program: usually one fused recipe."""
-    end = group.entries[-1].number + 1
-    needed = group.needed(last_use)
-    if not needed:
-        counters['calls_dropped'] += len(group.entries)
-        return []
-    if len(group.entries) == 1:
-        counters['calls_alone'] += 1
-        return [(end, end - 1)]
-    with plans.LOCK:
-        recipe = fused(group, needed)
+def joined_segment(group, needed):
+    with plans.LOCK: recipe = fused(group, needed)
     counters['joined'] += 1
     counters['calls_joined'] += len(group.entries)
     inputs = [where for _, where in group.inputs.values()]
     scalars = [(e.number, k) for e in group.entries for k in range(e.scalars)]
     outputs = [(group.entries[i].number, b) for i, b in needed]
-    return [(end, recipe, inputs, outputs, scalars, group.syms())]
+    return group.entries[-1].number + 1, recipe, inputs, outputs, scalars, group.syms()
 
 
 def fused(group, needed):

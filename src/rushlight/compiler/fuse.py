@@ -460,7 +460,12 @@ class Fusion:
             else:
                 if is_one(memory.strides[-1]) or is_one(memory.strides[-2]):
                     self.memories[n] = memory
-                    self.forwarded.add(t)
+                    self.written_by(n, t)
+
+    def written_by(self, n, t):
+        """t is complete when n is: later kernels read it, and never see n itself, whose memory now holds t."""
+        self.forwarded.add(t)
+        self.wave[t] = self.wave[n]
 
     def absorb(self, users):
         """A result that is pointwise over one matrix product, and all that becomes of it, is computed as the product is finished."""
@@ -489,7 +494,7 @@ class Fusion:
             if any(e.op in beyond or is_complex(e.dtype) or e.op == 'load' and e.args for e in b.exprs.values()): continue
             self.tails[n] = t, axes, root, product
             self.memories[n] = Memory(memory.place, memory.dtype, n.shape, strides, memory.offset)
-            self.forwarded.add(t)
+            self.written_by(n, t)
 
     def only_leads_to(self, n, t, users):
         """Does every use of n end in t?"""

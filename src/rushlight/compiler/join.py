@@ -9,7 +9,7 @@ Nothing is simplified across calls: every result has been rounded to its dtype b
 """
 from . import loops
 from . import trace as T
-from .backend import Build
+from .backend import Build, log_stages
 from .graph import DTYPE_OF_CODE, Graph, Input, Output, closure, verify
 from .loops import DEAR, REDUCTIONS
 from .request import planned, tensor_slots
@@ -31,7 +31,7 @@ class Joined:
         self.graph = Graph(self.program)
         self.inputs, self.results = [], {}                  # results: (entry in the group, buffer) -> (node, strides)
         for index, (_, _, description) in enumerate(group.inputs):
-            shape, strides = tensor_slots(self.program, description, f'x{index}.')
+            shape, strides = tensor_slots(self.program, description, f'x{index}')
             node = self.graph.node('input', (), {'index': index}, shape, DTYPE_OF_CODE[description[0]])
             self.inputs.append((node, strides))
         syms = [self.program.entry('sym', v, f'k{i}') for i, v in enumerate(group.syms())]
@@ -113,6 +113,7 @@ class Joined:
     def recipe(self):
         inputs = [Input(node, strides, i, []) for i, (node, strides) in enumerate(self.inputs)]
         build = JoinedBuild(self.outputs, inputs, self.program).run()
+        log_stages(build)
         recipe = {'saves': [], 'backward': None, 'backward_syms': [], 'node': None, 'hidden': [], **build.recipe()}
         recipe['outputs'] = [('buffer', i) for i in range(len(self.outputs))]
         return self.program.finish(recipe)

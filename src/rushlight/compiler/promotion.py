@@ -138,7 +138,7 @@ def _matching(rule, operands, name):
         if rule == 'match':
             raise RuntimeError(f'expected m1 and m2 to have the same dtype, but got: {C_NAME.get(first, first)} != '
                                f'{C_NAME.get(other, other)}')
-        raise RuntimeError(f'expected scalar type {SCALAR_TYPE_NAME[first]} but found {SCALAR_TYPE_NAME[other]}')
+        raise RuntimeError(f'mixed dtype (CPU): expect parameter to have scalar type of {SCALAR_TYPE_NAME[first]}, but found {SCALAR_TYPE_NAME[other]}')
     return compute_dtype(first), first
 
 

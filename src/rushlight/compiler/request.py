@@ -422,15 +422,4 @@ def _save(t, node, hidden):
     return ('output', t.outputs.index(node))
 
 
-def explain(request):
-    """The stages of a request as text: for people."""
-    from .graph import text
-    t = traced(request)
-    lines = ['graph:', text([o for o in t.outputs if o is not None]), f'guards: {t.program.guards}']
-    if t.grad_mask and wanted(t):
-        d = derivative(t)
-        lines += ['saved: ' + ', '.join(map(repr, d.saved)), f'integers kept: {d.slots}']
-    return '\n'.join(lines)
-
-
-__all__ = ['compile_request', 'traced', 'derivative', 'explain', 'SymInt']
+__all__ = ['compile_request', 'traced', 'derivative', 'planned', 'SymInt']

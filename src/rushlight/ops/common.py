@@ -1,6 +1,8 @@
 """What several operator families need: dimension arithmetic, and the words of the errors about it."""
 from __future__ import annotations
 
+import math
+
 from ..compiler import trace as T
 
 # torch's words for an out= tensor that has not exactly the result's dtype (registry: `out`).
@@ -73,6 +75,36 @@ def hint(size) -> int:
 
 def shape_text(shape) -> str:
     return "[" + ", ".join(str(hint(s)) for s in shape) + "]"
+
+
+_INTEGER_RANGE = {"u8": (-255, 255, "uint8_t"), "i8": (-128, 127, "int8_t"), "i16": (-32768, 32767, "int16_t"),
+                  "i32": (-2147483648, 2147483647, "int"), "i64": (-9223372036854775808, 9223372036854775807, "int64_t")}
+_FLOAT_RANGE = {"f16": (-65504.0, 65504.0, "c10::Half")}
+
+
+def converted(value, dtype):
+    """A number that fills memory of a dtype; torch refuses one that does not fit (not beyond float32: there it would cost a test at each call)."""
+    kind = T.scalar_kind(value)
+    if kind is None:
+        return T.cast(value, dtype)
+    words = {**_INTEGER_RANGE, **_FLOAT_RANGE, "f32": (0, 0, "float"), "f64": (0, 0, "double"), "bf16": (0, 0, "c10::BFloat16")}
+    if kind == "c" and not T.is_complex(dtype) and dtype != "b1":
+        raise RuntimeError(f"value cannot be converted to type {words[dtype][2]} without overflow")
+    limits = _INTEGER_RANGE.get(dtype) or _FLOAT_RANGE.get(dtype)
+    if limits is None or kind == "b" or kind == "i" and dtype == "i64":
+        return T.cast(value, dtype)
+    low, high, word = limits
+    wide = T.cast(value, "i64" if kind == "i" else "f64")
+    fits = T.prim("le", T.const(low, wide.dtype), wide) & T.prim("le", wide, T.const(high, wide.dtype))
+    if T.is_float(dtype) and kind == "f":
+        fits = fits | T.prim("eq", T.prim("abs", wide), T.const(math.inf, "f64")) | T.prim("ne", wide, wide)
+    return T.cast(required(fits, wide, ("RuntimeError", f"value cannot be converted to type {word} without overflow")), dtype)
+
+
+def required(condition, x, error):
+    """x, after testing that the condition holds everywhere; the error is raised before anything is written."""
+    tested = T.check(T.cast(~condition, "i64"), 0, 1, error)
+    return T.where(T.prim("eq", tested, 0), x, T.const(0, x.dtype))       # always x: the test must stay in the value's history
 
 
 def at_least_1d(x):

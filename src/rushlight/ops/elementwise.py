@@ -10,7 +10,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE
+from .common import FOUND_DTYPE, converted
 
 INF = math.inf
 
@@ -676,7 +676,7 @@ def masked_fill(self, mask, value):
     if value.ndim != 0:
         raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
                            f"with {value.ndim} dimension(s).")
-    return T.where(mask, T.cast(value, self.dtype), self)
+    return T.where(mask, converted(value, self.dtype), self)
 
 
 _HEAVISIDE_DTYPES = "heaviside is not yet implemented for tensors with different dtypes."
@@ -745,4 +745,4 @@ def _scale(name, factor, doc):
 deg2rad = _scale("deg2rad", math.pi / 180, "Degrees to radians.")
 rad2deg = _scale("rad2deg", 180 / math.pi, "Radians to degrees.")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE", "converted")]

@@ -5,7 +5,7 @@ from ..compiler import trace as T
 from ..registry import op
 from ..samples import losses
 from .activation import log_softmax_rows
-from .common import broadcast_shapes, hint, numel_of, shape_text
+from .common import broadcast_shapes, hint, numel_of, required, shape_text
 
 _LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 
@@ -28,44 +28,67 @@ def _reduce(x, mode, weight_total=None):
     return total / (T.size(numel_of(x.shape), x.dtype) if weight_total is None else weight_total)
 
 
-def _same_shape(input, target, name):
-    broadcast_shapes(input.shape, target.shape)
-
-
-def _difference_loss(name, formula, node, doc):
+def _difference_loss(name, formula, node, doc, **more):
     def body(input, target, size_average, reduce, reduction):
-        _same_shape(input, target, name)
+        broadcast_shapes(input.shape, target.shape)
         return _reduce(formula(input - target), _mode(reduction, size_average, reduce))
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor input, Tensor target, {_LEGACY}) -> Tensor", rule="same", on="F", layout="pointwise", node=node, samples=losses("pair"))(body)
+    return op(f"{name}(Tensor input, Tensor target, {_LEGACY}) -> Tensor", on="F", layout="pointwise", node=node, samples=losses("pair"), out=False,
+              **more)(body)
 
 
-mse_loss = _difference_loss("mse_loss", lambda d: d * d, "MseLossBackward0", "The squared difference.")
-l1_loss = _difference_loss("l1_loss", lambda d: T.prim("abs", d), "MeanBackward0", "The absolute difference.")
+def _l1_rule(input, target, size_average, reduce, reduction):
+    """abs(input - target), so a real result; the mean of integers is refused as `mean` does."""
+    if input.dtype == target.dtype == "b1":
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+    dtype = T.promote(input, target)
+    if not T.is_float(dtype) and not T.is_complex(dtype) and _mode(reduction, size_average, reduce) == "mean":
+        raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+                           + T.dtype_word(dtype))
+    return "real"
 
 
-@op(f"smooth_l1_loss(Tensor input, Tensor target, {_LEGACY}, float beta=1.0) -> Tensor", rule="same", on="F", layout="pointwise", node="SmoothL1LossBackward0",
-    samples=losses("pair"))
+mse_loss = _difference_loss("mse_loss", lambda d: d * d, "MseLossBackward0", "The squared difference.", rule="same", refuses="bic", kernel="mse_cpu")
+l1_loss = _difference_loss("l1_loss", lambda d: T.prim("abs", d), "MeanBackward0", "The absolute difference.", rule=_l1_rule)
+
+
+@op(f"smooth_l1_loss(Tensor input, Tensor target, {_LEGACY}, float! beta=1.0) -> Tensor", rule="same", on="F", layout="pointwise", out=False,
+    node="SmoothL1LossBackward0", refuses="bic", kernel="smooth_l1_cpu", samples=losses("pair"))
 def smooth_l1_loss(input, target, size_average, reduce, reduction, beta):
     """Squared below `beta`, straight above."""
-    d = T.prim("abs", input - target)
-    beta = T.cast(beta, d.dtype)
-    safe = T.where(T.prim("eq", beta, T.const(0, d.dtype)), 1, beta)
-    loss = T.where(d < beta, 0.5 * d * d / safe, d - 0.5 * beta)
-    return _reduce(loss, _mode(reduction, size_average, reduce))
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    mode, d = _mode(reduction, size_average, reduce), T.prim("abs", input - target)
+    if beta == 0:
+        return _reduce(d, mode)
+    return _reduce(T.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta), mode)
 
 
-@op("huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor", rule="same", on="F", layout="pointwise", node="HuberLossBackward0",
-    samples=losses("pair"))
+def _huber_rule(input, target, *_):
+    return T.compute_dtype(T.promote(input, target)), input.dtype
+
+
+@op("huber_loss(Tensor input, Tensor target, str reduction='mean', float! delta=1.0) -> Tensor", rule=_huber_rule, on="F", layout="pointwise", out=False,
+    node="HuberLossBackward0", promote=("input", "target"), refuses="bic", kernel="huber_cpu", samples=losses("pair"))
 def huber_loss(input, target, reduction, delta):
     """Squared below `delta`, straight above, continuous in slope."""
+    if not delta > 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
     d = T.prim("abs", input - target)
-    delta = T.cast(delta, d.dtype)
-    return _reduce(T.where(T.prim("le", d, delta), 0.5 * d * d, delta * (d - 0.5 * delta)), _mode(reduction))
+    return _reduce(T.where(T.prim("le", d, T.const(delta, d.dtype)), 0.5 * d * d, delta * (d - 0.5 * delta)), _mode(reduction))
+
+
+def _logits_rule(input, target, *_):
+    if not T.is_float(input.dtype):
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{T.dtype_word(input.dtype)}'")
+    if not T.is_float(target.dtype):
+        raise RuntimeError(f"result type {T.dtype_word(input.dtype)} can't be cast to the desired output type {T.dtype_word(target.dtype)}")
+    return "same"
 
 
 @op("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', "
-    "Tensor? pos_weight=None) -> Tensor", rule="float_match", on="F", layout="pointwise", node="BinaryCrossEntropyWithLogitsBackward0", samples=losses("pair"))
+    "Tensor? pos_weight=None) -> Tensor", rule=_logits_rule, on="F", layout="pointwise", node="BinaryCrossEntropyWithLogitsBackward0", out=False,
+    samples=losses("pair"))
 def binary_cross_entropy_with_logits(input, target, weight, size_average, reduce, reduction, pos_weight):
     """Cross entropy of probabilities given as logits, without overflow."""
     if target.ndim != input.ndim or not _equal(target.shape, input.shape):
@@ -107,13 +130,21 @@ def _weighted(g, grad, input, weight, mode):
     return g * grad
 
 
+def _probability_rule(input, target, *_):
+    if input.dtype != target.dtype:
+        raise RuntimeError(f"Found dtype {T.dtype_word(target.dtype)} but expected {T.dtype_word(input.dtype)}")
+    return "same"
+
+
 @op("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor",
-    rule="float_match", on="F", layout="pointwise", node="BinaryCrossEntropyBackward0", samples=losses("probability"))
+    rule=_probability_rule, on="F", layout="pointwise", node="BinaryCrossEntropyBackward0", out=False, refuses="bic", samples=losses("probability"))
 def binary_cross_entropy(input, target, weight, size_average, reduce, reduction):
     """Cross entropy of probabilities; logarithms are not below -100."""
     if target.ndim != input.ndim or not _equal(target.shape, input.shape):
         raise ValueError(f"Using a target size (torch.Size({shape_text(target.shape)})) that is different to the input size (torch.Size({shape_text(input.shape)})) "
                          "is deprecated. Please ensure they have the same size.")
+    inside = T.prim("le", T.const(0, input.dtype), input) & T.prim("le", input, T.const(1, input.dtype))
+    input = required(inside, input, ("RuntimeError", "all elements of input should be between 0 and 1"))
     floor = T.const(-100.0, input.dtype)
     loss = (target - 1.0) * T.prim("maximum", T.prim("log1p", -input), floor) - target * T.prim("maximum", T.prim("log", input), floor)
     if weight is not None:
@@ -141,8 +172,15 @@ def _equal(a, b):
     return True
 
 
-@op("kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False) -> Tensor", rule="same", on="F",
-    layout="pointwise", node="KlDivBackward0", samples=losses("pair"))
+def _kl_rule(input, target, *_):
+    for x in (input, target):
+        if not T.is_float(x.dtype):
+            raise RuntimeError(f"kl_div: {'Complex' if T.is_complex(x.dtype) else 'Integral'} inputs not supported.")
+    return "same"
+
+
+@op("kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False) -> Tensor",
+    rule=_kl_rule, on="F", layout="pointwise", node="KlDivBackward0", out=False, samples=losses("pair"))
 def kl_div(input, target, size_average, reduce, reduction, log_target):
     """`target * (log(target) - input)`: input holds logarithms; 'batchmean' divides by the first dimension."""
     if log_target:
@@ -151,34 +189,43 @@ def kl_div(input, target, size_average, reduce, reduction, log_target):
         zero = T.prim("eq", target, T.const(0, target.dtype))
         loss = T.where(zero, 0, target * T.prim("log", T.where(zero, 1, target))) - target * input
     if reduction == "batchmean":
-        return _reduce(loss, "sum") / T.size(input.shape[0], input.dtype)
+        return _reduce(loss, "sum") / T.size(input.shape[0] if input.ndim else 1, input.dtype)
     return _reduce(loss, _mode(reduction, size_average, reduce))
 
 
 # ------------------------------------------------------------------------------------------- classification
-def _class_shapes(input, target, name):
+def _class_shapes(input, target):
+    """Class indices have the input's shape without its second dimension; a single sample (1-D) has one index. torch's words for each rank."""
+    got = f"got input: {shape_text(input.shape)} , target: {shape_text(target.shape)}"
+    if input.ndim == 0:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
     if input.ndim == 1:
-        if target.ndim != 0:
-            raise RuntimeError(f"size mismatch (got input: {shape_text(input.shape)}, target: {shape_text(target.shape)})")
+        if target.ndim == 1 and not target.shape[0] == 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {hint(target.shape[0])}")
+    elif not (target.ndim and target.shape[0] == input.shape[0]):
+        raise ValueError(f"Expected input batch_size ({hint(input.shape[0])}) to match target batch_size ({hint(target.shape[0]) if target.ndim else 0}).")
+    if input.ndim < 3:
+        if target.ndim > 1:
+            raise RuntimeError(f"0D or 1D target tensor expected, multi-target not supported ({got})")
         return
     want = (input.shape[0],) + tuple(input.shape[2:])
-    if target.ndim != len(want):
-        raise ValueError(f"Expected target size {shape_text(want)}, got torch.Size({shape_text(target.shape)})" if input.ndim > 2 else
-                         f"Expected input batch_size ({hint(input.shape[0])}) to match target batch_size ({hint(target.shape[0]) if target.ndim else 0}).")
-    if not target.shape[0] == want[0]:
-        raise ValueError(f"Expected input batch_size ({hint(input.shape[0])}) to match target batch_size ({hint(target.shape[0])}).")
-    if not _equal(target.shape, want):
-        raise RuntimeError(f"Expected target size {shape_text(want)}, got {shape_text(target.shape)}")
+    if input.ndim == 4 and target.ndim != 3:
+        raise RuntimeError(f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}")
+    if target.ndim != len(want) or not _equal(target.shape, want):
+        raise RuntimeError(f"size mismatch ({got})" if input.ndim == 4 else f"Expected target size {shape_text(want)}, got {shape_text(target.shape)}")
 
 
 def _nll(logp, target, weight, ignore_index, mode, smoothing=0.0):
     """Minus the log probability of the target class, for classes along dimension 1 (0 for a single sample)."""
-    if target.dtype not in ("i64", "i32", "u8"):
-        raise RuntimeError(f'"nll_loss_out_frame" not implemented for \'{T.dtype_word(target.dtype)}\': expected scalar type Long but found {T.dtype_word(target.dtype)}')
+    if target.dtype not in ("i64", "u8"):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {T.dtype_word(target.dtype)}")
     c = 1 if logp.ndim > 1 else 0
     classes = logp.shape[c]
     if weight is not None and not (weight.ndim == 1 and weight.shape[0] == classes):
-        raise RuntimeError(f"weight tensor should be defined either for all {hint(classes)} classes or no classes but got weight tensor of shape: {shape_text(weight.shape)}")
+        which = "all or no classes" if logp.ndim == 4 else f"all {hint(classes)} classes or no classes"
+        raise RuntimeError(f"weight tensor should be defined either for {which} but got weight tensor of shape: {shape_text(weight.shape)}")
+    if c == 0:
+        target = T.reshape(target, ())
     t = T.reshape(T.cast(target, "i64"), tuple(target.shape[:c]) + (1,) + tuple(target.shape[c:]))
     valid = T.prim("ne", t, T.size(ignore_index, "i64"))
     t = T.check(T.where(valid, t, 0), 0, classes, ("IndexError", "Target {value} is out of bounds."))
@@ -200,27 +247,38 @@ def _nll(logp, target, weight, ignore_index, mode, smoothing=0.0):
     return _reduce(loss, "mean", T.reshape(T.reduce("sum", w, dims), ()))
 
 
+def _classes_rule(input, target, weight, *_):
+    """The input decides; probabilities as targets promote with it, class indices stay what they are."""
+    if weight is not None and T.is_float(input.dtype) and weight.dtype != input.dtype:
+        raise RuntimeError(f"expected scalar type {T.dtype_word(input.dtype)} but found {T.dtype_word(weight.dtype)}")
+    if T.is_float(input.dtype) and T.is_float(target.dtype) and target.ndim == input.ndim:
+        return "same"
+    return "first_float"
+
+
 @op("nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor",
-    rule="first_float", on="F", layout="contiguous", node="NllLossBackward0", samples=losses("classes"))
+    rule=_classes_rule, on="F", layout="contiguous", node="NllLossBackward0", out=False, refuses="c", kernel="nll_loss_out_frame",
+    samples=losses("classes"))
 def nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction):
     """Minus the log probability of the target class."""
-    _class_shapes(input, target, "nll_loss")
+    _class_shapes(input, target)
     return _nll(input, target, weight, ignore_index, _mode(reduction, size_average, reduce))
 
 
 @op("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean', "
-    "float! label_smoothing=0.0) -> Tensor", rule="first_float", on="F", layout="contiguous", node="NllLossBackward0", samples=losses("classes"))
+    "float! label_smoothing=0.0) -> Tensor", rule=_classes_rule, on="F", layout="contiguous", node="NllLossBackward0", out=False, refuses="c",
+    kernel="log_softmax_lastdim_kernel_impl", samples=losses("classes"))
 def cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
     """log_softmax and nll_loss in one kernel. The target is class indices, or probabilities of the input's shape."""
     mode = _mode(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     c = 1 if input.ndim > 1 else 0
-    if target.ndim == input.ndim and T.is_float(target.dtype):
-        if not _equal(target.shape, input.shape):
-            raise RuntimeError(f"Expected floating point type for target with class probabilities of the input's shape {shape_text(input.shape)}, got {shape_text(target.shape)}")
+    if target.ndim == input.ndim and _equal(target.shape, input.shape):
+        if not T.is_float(target.dtype):
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {T.dtype_word(target.dtype)}")
         return _soft_targets(input, target, weight, mode, label_smoothing, c)
-    _class_shapes(input, target, "cross_entropy")
+    _class_shapes(input, target)
     return _nll(log_softmax_rows(input, c), target, weight, ignore_index, mode, label_smoothing)
 
 

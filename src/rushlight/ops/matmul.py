@@ -167,7 +167,7 @@ def _fits(self, shape):
 
 
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F", node="AddmmBackward0",
-    samples=matrices("linear"),
+    samples=matrices("linear"), refuses="b", kernel="addmm_impl_cpu_",
     contracts={"input": -1, "weight": -1})
 def linear(input, weight, bias):
     """`input @ weight.T + bias`: one kernel, the bias is added as the product is written."""

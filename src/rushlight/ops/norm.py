@@ -16,8 +16,9 @@ def _normalise(x, dims, eps):
     return centred * (1.0 / T.prim("sqrt", var + eps)), mean, var
 
 
-@op("layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", rule="float_match", on="F torch",
-    layout="contiguous", node="NativeLayerNormBackward0", samples=normalisation("layer_norm"))
+@op("layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", rule="float_match",
+    on="F torch", layout="contiguous", node="NativeLayerNormBackward0", out=False, refuses="c", kernel="LayerNormKernelImpl",
+    samples=normalisation("layer_norm"))
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Each group of trailing dimensions brought to mean 0 and variance 1, then scaled and shifted."""
     dims = _trailing(input, normalized_shape, weight, bias)
@@ -48,8 +49,8 @@ def _trailing(input, normalized_shape, weight, bias):
     return tuple(range(input.ndim - n, input.ndim))
 
 
-@op("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rule="float_match", on="F torch", layout="contiguous",
-    node="RmsNormBackward0", samples=normalisation("rms_norm"))
+@op("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rule="first_float", on="F torch",
+    layout="contiguous", node="RmsNormBackward0", out=False, samples=normalisation("rms_norm"))
 def rms_norm(input, normalized_shape, weight, eps):
     """Each group of trailing dimensions divided by its root mean square, then scaled."""
     dims = _trailing(input, normalized_shape, weight, None)
@@ -67,8 +68,8 @@ def _per_channel(value, ndim):
 def _check_channels(input, **given):
     channels = input.shape[1]
     for name, value in given.items():
-        if value is not None and not value.shape[0] == channels:
-            raise RuntimeError(f"{name} should contain {hint(channels)} elements not {hint(value.shape[0])}")
+        if value is not None and not (value.ndim == 1 and value.shape[0] == channels):
+            raise RuntimeError(f"{name} should contain {hint(channels)} elements not {hint(value.numel())}")
 
 
 @op("_batch_norm_train(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", rule="float_match", on="-", layout="pointwise",
@@ -112,7 +113,8 @@ def _running_update_(running_mean, running_var, mean, var, momentum):
 
 
 @op("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", rule="float_match", on="F torch",
-    layout="contiguous", node="NativeGroupNormBackward0", samples=normalisation("group_norm"))
+    layout="contiguous", node="NativeGroupNormBackward0", out=False, refuses="c", kernel="GroupNormKernelImpl",
+    samples=normalisation("group_norm"))
 def group_norm(input, num_groups, weight, bias, eps):
     """Channels in groups, each group of each sample brought to mean 0 and variance 1."""
     if input.ndim < 2:
@@ -120,7 +122,10 @@ def group_norm(input, num_groups, weight, bias, eps):
     n, c = input.shape[0], input.shape[1]
     if not c % num_groups == 0:
         raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape_text(input.shape)} and num_groups={num_groups}")
-    _check_channels(input, weight=weight, bias=bias)
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and not (value.ndim == 1 and value.shape[0] == c):
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
+                               f"{shape_text(value.shape)} and input of shape {shape_text(input.shape)}")
     rest = numel_of(input.shape[2:])
     grouped = T.reshape(input, (n, num_groups, (c // num_groups) * rest))
     out, _, _ = _normalise(grouped, (2,), T.cast(eps, input.dtype))
