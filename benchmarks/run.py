@@ -27,8 +27,8 @@ def calls(table):
     for grad in (False, True):
         word = " with grad" if grad else ""
         (a, ta), (b, tb) = both(4, grad=grad), both(4, grad=grad)
-        (x, tx), (w, tw), (c, tc) = both(2, 4, grad=grad), both(4, grad=grad), both(4, grad=grad)
-        target, ttarget = rl.tensor([1, 3]), torch.tensor([1, 3])
+        (x, tx), (w, tw), (c, tc) = both(1, 4, grad=grad), both(4, grad=grad), both(4, grad=grad)
+        target, ttarget = rl.tensor([1]), torch.tensor([1])
         table.bench("add" + word, lambda: a + b, lambda: ta + tb, 0.10)
         table.bench("mul" + word, lambda: a * b, lambda: ta * tb, 0.10)
         table.bench("F.relu" + word, lambda: F.relu(a), lambda: TF.relu(ta), 0.10)

@@ -23,6 +23,12 @@ def _number(value, name):
     raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
+def _check_out(out, dtype):
+    """A `dtype=` beside an out= tensor must be the tensor's."""
+    if out is not None and dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(f"dtype {_name(dtype)} does not match dtype of out parameter ({_name(out.dtype)})")
+
+
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, **named):
     """Numbers from start (0) to end, not included, by step (1). Integers unless an argument is a float."""
     alone = len(args) == 1 and "end" not in named
@@ -36,9 +42,12 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
             raise TypeError("arange() received an invalid combination of arguments - got (), but expected (Number end) or (Number start, Number end, Number step)")
         values["end"] = values.pop("start")
     start, end, step = (_number(values.get(n, d), n) for n, d in (("start", 0), ("end", None), ("step", 1)))
+    if any(isinstance(v, complex) for v in (start, end, step)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    _check_out(out, dtype)
     if dtype is None:
         dtype = out.dtype if out is not None else _C.get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else _C.int64
-    if step == 0:
+    if not (step > 0 or step < 0):
         raise RuntimeError("step must be nonzero")
     if not all(math.isfinite(v) for v in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
@@ -46,6 +55,8 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if not dtype.is_floating_point and not dtype.is_complex:
         start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError("step must be nonzero")
         count = -((start - end) // step) if step > 0 else -((end - start) // -step)
     else:
         count = math.ceil((end - start) / step)
@@ -53,20 +64,38 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
     return result if out is None else _into(out, result)
 
 
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
-    """`steps` numbers from start to end, both included, evenly spaced."""
+def _ends(name, start, end, steps):
+    """start and end of a linspace or logspace as numbers; 0-dim tensors are allowed."""
+    if not isinstance(steps, int) or isinstance(steps, bool):
+        steps = steps if hasattr(type(steps), "__index__") and not isinstance(steps, float) else None
+        if steps is None:
+            raise TypeError(f"{name}() received an invalid combination of arguments: steps must be int")
+        steps = steps.__index__()
+    for word, value in (("start", start), ("end", end)):
+        if isinstance(value, Tensor) and value.dim():
+            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {word} with {value.dim()} dimension(s).")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
+    return _number(start, "start"), _number(end, "end"), steps
+
+
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """`steps` numbers from start to end, both included, evenly spaced."""
+    start, end, steps = _ends("linspace", start, end, steps)
+    _check_out(out, dtype)
     dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
-    result = _op("_linspace")(steps, _number(start, "start"), _number(end, "end"), dtype=dtype, device=device, requires_grad=requires_grad)
+    result = _op("_linspace")(steps, start, end, dtype=dtype, device=device, requires_grad=requires_grad)
     return result if out is None else _into(out, result)
 
 
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """base to the power of each number of a linspace."""
+    start, end, steps = _ends("logspace", start, end, steps)
+    _check_out(out, dtype)
+    dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
     power = linspace(start, end, steps, dtype=dtype, device=device)
     result = _op("pow")(float(base), power)
-    result.requires_grad_(requires_grad)
+    result = result.to(dtype).requires_grad_(requires_grad)
     return result if out is None else _into(out, result)
 
 
@@ -116,14 +145,13 @@ def equal(input, other):
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether all elements are close: `abs(input - other) <= atol + rtol * abs(other)`."""
-    if input.dtype is not other.dtype:
-        raise RuntimeError(f"{_name(input)} did not match {_name(other)}")
     return bool(_op("isclose")(input, other, rtol, atol, equal_nan).all().item())
 
 
-def _name(t):
-    return {"float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "float16": "Half", "bfloat16": "BFloat16", "bool": "Bool"}.get(
-        str(t.dtype).rpartition(".")[2], str(t.dtype))
+def _name(dtype):
+    """The word torch's messages use for a dtype."""
+    from .compiler.graph import SCALAR_TYPE_NAME
+    return SCALAR_TYPE_NAME[_graph_name(dtype)]
 
 
 # ---------------------------------------------------------------------------------------------------------- promotion
@@ -188,7 +216,18 @@ def broadcast_tensors(*tensors):
     """Tensors expanded to one shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tensors[0]
-    shape = broadcast_shapes(*[t.shape for t in tensors])
+    try:
+        shape = broadcast_shapes(*[t.shape for t in tensors])
+    except RuntimeError:
+        shapes = [tuple(t.shape) for t in tensors]
+        rank = max(map(len, shapes))
+        for d in range(1, rank + 1):
+            sizes = [s[-d] for s in shapes if len(s) >= d and s[-d] != 1]
+            if sizes and any(n != sizes[0] for n in sizes):
+                other = next(n for n in sizes if n != sizes[0])
+                raise RuntimeError(f"The size of tensor a ({sizes[0]}) must match the size of tensor b ({other}) at non-singleton dimension "
+                                   f"{rank - d}") from None
+        raise
     return tuple(t.expand(shape) for t in tensors)
 
 
@@ -215,27 +254,34 @@ def _each(tensors, change):
     return tuple(change(t) for t in tensors)
 
 
+def _joined(name, tensors, dim, out):
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return _op("cat")(tensors, dim) if out is None else _op("cat")(tensors, dim, out=out)
+
+
 def hstack(tensors, *, out=None):
     """Tensors side by side: along the second dimension, the first for vectors."""
     tensors = atleast_1d(list(tensors))
-    return _op("cat")(tensors, 0 if tensors[0].dim() == 1 else 1)
+    return _joined("hstack", tensors, 0 if tensors and tensors[0].dim() == 1 else 1, out)
 
 
 def vstack(tensors, *, out=None):
     """Tensors one below the other."""
-    return _op("cat")(atleast_2d(list(tensors)), 0)
+    return _joined("vstack", atleast_2d(list(tensors)), 0, out)
 
 
 def dstack(tensors, *, out=None):
     """Tensors behind one another."""
-    return _op("cat")(atleast_3d(list(tensors)), 2)
+    return _joined("dstack", atleast_3d(list(tensors)), 2, out)
 
 
 row_stack = vstack
 
 
 def column_stack(tensors, *, out=None):
-    return hstack([t.reshape(t.numel(), 1) if t.dim() <= 1 else t for t in tensors])
+    """Tensors side by side; vectors become columns."""
+    return _joined("column_stack", [t.reshape(t.numel(), 1) if t.dim() <= 1 else t for t in tensors], 1, out)
 
 
 def meshgrid(*tensors, indexing=None):
@@ -248,6 +294,11 @@ def meshgrid(*tensors, indexing=None):
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for t in tensors:
+        if t.dim() > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
+        if t.dtype is not tensors[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(tensors) >= 2
     if swap:
         tensors = (tensors[1], tensors[0]) + tensors[2:]
@@ -270,7 +321,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     if out is None:
         return rows
     if out.dtype is not _C.int64:
-        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {_name(out)}")
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {_name(out.dtype)}")
     return _into(out, rows)
 
 
@@ -289,5 +340,5 @@ def index_put_(input, indices, values, accumulate=False):
 
 
 # Functions that are methods too: the tensor is their first argument.
-for _function in (nonzero, argwhere, index_put, index_put_):
+for _function in (nonzero, argwhere, index_put, index_put_, equal, allclose, is_nonzero):
     setattr(Tensor, _function.__name__, _function)

@@ -166,6 +166,24 @@ def channels(kind: str) -> Maker:
     return make
 
 
+def joining(kind: str) -> Maker:
+    """Tensors to join, repeat, turn round, move along or cut to a triangle."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        cases = {
+            "cat": lambda: [Sample([t(3), t(2)]), Sample([t(2, 3), t(4, 3)]), Sample([t(2, 3), t(2, 1), t(2, 40)], -1), Sample([t(0), t(2, 3)]), Sample([t(2, 3)])],
+            "stack": lambda: [Sample([t(), t()]), Sample([t(3), t(3)]), Sample([t(2, 3), t(2, 3), t(2, 3)], 1), Sample([t(2, 3), t(2, 3)], -1)],
+            "repeat": lambda: [Sample(t(), (2,)), Sample(t(3), (2,)), Sample(t(2, 3), (2, 1, 3)), Sample(t(2, 3), (0, 2)), Sample(t(2, 3), (1, 1))],
+            "flip": lambda: [Sample(t(5), (0,)), Sample(t(2, 3, 4), (0, 2)), Sample(t(3, 40), (-1,)), Sample(t(2, 0), (1,))],
+            "roll": lambda: [Sample(t(5), 2), Sample(t(2, 3), -1), Sample(t(3, 4), 1, 0), Sample(t(3, 4), (5, -2), (0, 1)), Sample(t(0, 3), 1, 0)],
+            "triangle": lambda: [Sample(t(3, 3)), Sample(t(2, 5, 4), 1), Sample(t(4, 40), -2), Sample(t(0, 3)), Sample(t(3, 3), 9)],
+        }
+        return cases[kind]()
+    return make
+
+
 def losses(kind: str) -> Maker:
     def make(seed=0):
         import numpy as np

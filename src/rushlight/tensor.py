@@ -172,6 +172,8 @@ def __deepcopy__(self, memo):
     with _C.no_grad_guard():
         storage = copy.deepcopy(self.untyped_storage(), memo)
         new = _C.tensor_over(storage, self.dtype, self.storage_offset(), tuple(self.size()), tuple(self.stride()))
+        if self.is_conj(): new = new.conj().detach()                 # a bit of the layout, not of the storage
+        if self.is_neg(): new = registry.find("_neg_view").op.function(new).detach()
         if type(self) is not Tensor:
             new = new.as_subclass(type(self))
         new.requires_grad = self.requires_grad
@@ -207,8 +209,8 @@ def _as_subclass(out, cls):
         return out
     if isinstance(out, _C.Tensor) and not isinstance(out, cls):
         return out.as_subclass(cls)
-    if type(out) in (tuple, list):
-        return type(out)(_as_subclass(o, cls) for o in out)
+    if isinstance(out, (tuple, list)) and not isinstance(out, _C.Size):          # named results (values, indices) too
+        return type(out)([_as_subclass(o, cls) for o in out])
     return out
 
 

@@ -33,10 +33,11 @@ def check(fn, *args):
     """fn compiled gives eager's bits, twice; the second time without the compiler."""
     rl.manual_seed(0)
     want = fn(*args)
-    compiled = rl.compile(fn)
+    compiled, cuts = rl.compile(fn), capture.counters['cuts']
     rl.manual_seed(0)
     got = compiled(*args)
     assert same(got, want)
+    assert capture.counters['cuts'] == cuts             # everything recorded was joined as it should
     before = rl.stats()
     rl.manual_seed(0)
     got = compiled(*args)
@@ -102,6 +103,25 @@ def test_random_chains_backward(program, shape):
         sum(o.double().sum() for o in outs).backward()
         return [o.detach() for o in outs] + [x.grad]
     check(step, start)
+
+
+def test_what_cannot_be_joined_is_cut(monkeypatch):
+    """A backend that gives up on more than two kernels' worth: the same values, in smaller pieces."""
+    from rushlight.compiler import join
+    real = join.JoinedBuild.run
+
+    def run(self):
+        if len(self.graph.nodes) > 12: raise RuntimeError('compiler: too much for this test')
+        return real(self)
+    monkeypatch.setattr(join.JoinedBuild, 'run', run)
+    before = dict(capture.counters)
+
+    def f(x):
+        for k in range(6): x = (x * 0.375 + k).sin() - x
+        return x.cumprod(0)
+    x = rl.randn(9)
+    assert same(rl.compile(f)(x), f(x))
+    assert capture.counters['cuts'] > before['cuts'] and capture.counters['joined'] > before['joined']
 
 
 # --------------------------------------------------------------------------------------------------------------- training steps

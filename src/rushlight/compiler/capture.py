@@ -17,9 +17,10 @@ import functools
 import threading
 
 from .. import _C, plans, registry
+from . import log
 
 LONGEST = 40              # calls joined into one graph: the time to fuse grows faster than the graph
-counters = {'joined': 0, 'calls_joined': 0, 'calls_alone': 0, 'calls_dropped': 0}
+counters = {'joined': 0, 'calls_joined': 0, 'calls_alone': 0, 'calls_dropped': 0, 'cuts': 0}
 _state = threading.local()
 
 
@@ -164,53 +165,74 @@ class Group:
         return out + self.syms()
 
 
-def cut_stream(entries):
-    """[(group, None, needed) or (None, entry, None)] in order: what is joined, and what stands alone."""
-    last_use = {}
+def last_uses(entries):
+    """Storage -> the last call that reads or writes it."""
+    found = {}
     for e in entries:
         for place in e.args + e.dests:
-            if place is not None: last_use[place[0]] = e.number
+            if place is not None: found[place[0]] = e.number
+    return found
+
+
+def cut_stream(entries):
+    """Groups to be joined and single entries that stand alone, in order."""
     pieces, group = [], Group()
-
-    def close():
-        nonlocal group
-        if group.entries: pieces.append((group, None, group.needed(last_use)))
-        group = Group()
-
     for e in entries:
-        if not e.joinable:
-            close()
-            pieces.append((None, e, None))
-            continue
-        if len(group.entries) >= LONGEST: close()
-        if not group.add(e):
-            close()
-            group.add(e)
-    close()
-    return pieces
+        if e.joinable and len(group.entries) < LONGEST and group.add(e): continue
+        if group.entries: pieces.append(group)
+        group = Group()
+        if e.joinable: group.add(e)
+        else: pieces.append(e)
+    return pieces + [group] * bool(group.entries)
 
 
 def program_of(entries):
     """The runtime's `hooks.flush`: the program of a new stream (csrc/record.cpp says what that is)."""
-    program = []
-    for group, alone, needed in cut_stream([Entry(i, e) for i, e in enumerate(entries)]):
-        if alone is None and needed and len(group.entries) > 1: program.append(joined_segment(group, needed))
-        elif alone is None and not needed: counters['calls_dropped'] += len(group.entries)
-        else:
-            number = (alone or group.entries[0]).number
-            counters['calls_alone'] += 1
-            program.append((number + 1, number))
+    entries = [Entry(i, e) for i, e in enumerate(entries)]
+    last_use, program = last_uses(entries), []
+    with plans.LOCK:
+        for piece in cut_stream(entries):
+            if isinstance(piece, Group): program.extend(segments(piece, last_use))
+            else:
+                counters['calls_alone'] += 1
+                program.append((piece.number + 1, piece.number))
     return program
 
 
-def joined_segment(group, needed):
-    with plans.LOCK: recipe = fused(group, needed)
+class Unjoinable(Exception):
+    """The graphs of a group cannot be one. at: the call before which to cut (None: anywhere)."""
+    def __init__(self, why, at=None):
+        super().__init__(why)
+        self.at = at
+
+
+def segments(group, last_use):
+    """A group as segments of the program: one fused recipe, if all goes well."""
+    needed, calls = group.needed(last_use), group.entries
+    if not needed:
+        counters['calls_dropped'] += len(calls)
+        return []
+    if len(calls) == 1:
+        counters['calls_alone'] += 1
+        return [(calls[0].number + 1, calls[0].number)]
+    try: recipe = fused(group, needed)
+    except Unjoinable as e:
+        counters['cuts'] += 1
+        at = e.at or len(calls) // 2
+        if log.WANTED: log.write('plan', f'{len(calls)} recorded calls are cut before {calls[at].op.name}: {e}')
+        return [s for part in (calls[:at], calls[at:]) for s in segments(regrouped_calls(part), last_use)]
     counters['joined'] += 1
-    counters['calls_joined'] += len(group.entries)
+    counters['calls_joined'] += len(calls)
     inputs = [where for _, where in group.inputs.values()]
-    scalars = [(e.number, k) for e in group.entries for k in range(e.scalars)]
-    outputs = [(group.entries[i].number, b) for i, b in needed]
-    return group.entries[-1].number + 1, recipe, inputs, outputs, scalars, group.syms()
+    scalars = [(e.number, k) for e in calls for k in range(e.scalars)]
+    outputs = [(calls[i].number, b) for i, b in needed]
+    return [(calls[-1].number + 1, recipe, inputs, outputs, scalars, group.syms())]
+
+
+def regrouped_calls(calls):
+    group = Group()
+    for e in calls: group.add(e)
+    return group
 
 
 def fused(group, needed):

@@ -147,15 +147,20 @@ def joined(seen, stages):
     """The segments of a compiled function."""
     from . import capture, join
     entries = [capture.Entry(i, e) for i, e in enumerate(seen)]
-    for number, (group, alone, needed) in enumerate(capture.cut_stream(entries)):
-        if alone is not None:
-            yield f'\n─── segment {number}: {signature_text(alone.request)}, as it is: it writes its operands'
+    last_use = capture.last_uses(entries)
+    for number, group in enumerate(capture.cut_stream(entries)):
+        if isinstance(group, capture.Entry):
+            yield f'\n─── segment {number}: {signature_text(group.request)}, as it is: it writes its operands'
             continue
+        needed = group.needed(last_use)
         names = ', '.join(call_name(e.request) for e in group.entries)
         yield f'\n─── segment {number}: {len(group.entries)} calls, {len(needed)} results somebody holds: {names}'
         if not needed: continue
         start = time.perf_counter()
-        j = join.Joined(group, needed)
+        try: j = join.Joined(group, needed)
+        except capture.Unjoinable as e:
+            yield f'    cut before call {e.at}: {e}'
+            continue
         traced_in = time.perf_counter() - start
         if 'graph' in stages: yield section('graph: what is computed', text([o.node for o in j.outputs]))
         inputs = [Input(node, strides, i, []) for i, (node, strides) in enumerate(j.inputs)]

@@ -10,10 +10,11 @@ Nothing is simplified across calls: every result has been rounded to its dtype b
 from . import loops
 from . import trace as T
 from .backend import Build, log_stages
+from .capture import Unjoinable
 from .graph import DTYPE_OF_CODE, Graph, Input, Output, closure, verify
 from .loops import DEAR, REDUCTIONS
 from .request import planned, tensor_slots
-from .symbolic import Program, contiguous_strides, product
+from .symbolic import Program, contiguous_strides, known_equal, product
 from .transplant import Transplant
 
 RECOMPUTE = 16            # a value dearer than this is not computed in two kernels
@@ -56,7 +57,7 @@ class Joined:
             start[argument] = node
         for _ in entry.syms: slots[at] = next(self.syms); at += 1
         move = Transplant(self.graph, start, slots)
-        self.require(t.program, move)
+        self.require(t.program, move, number)
         for scalar in [n for n in t.graph.nodes if n.op == 'scalar']:
             attrs = {'index': self.scalars + scalar.attrs['index'], 'kind': scalar.attrs['kind']}
             move.nodes[scalar] = self.graph.node('scalar', (), attrs, (), scalar.dtype)
@@ -69,10 +70,11 @@ class Joined:
             self.results[number, buffer] = node, strides
             buffer += 1
 
-    def require(self, program, move):
+    def require(self, program, move, number):
         """What was decided when the call was traced alone holds here too: the same guards, and equal sizes get one name."""
         for atom, other in list(program.replaced.items()):
-            if not move._atom(program.atoms[atom]) == move.integer(other, exact=True): raise AssertionError('sizes that were equal differ')
+            a, b = move._atom(program.atoms[atom]), move.integer(other, exact=True)
+            if not a == b or not known_equal(a, b): raise Unjoinable(f'{a} and {b} are equal, but not for a reason that the algebra sees', number)
         for guard in list(program.guards): self.program.guard(move.integer(guard, exact=True))
 
     def seen(self, source, structure):
@@ -112,7 +114,8 @@ class Joined:
 
     def recipe(self):
         inputs = [Input(node, strides, i, []) for i, (node, strides) in enumerate(self.inputs)]
-        build = JoinedBuild(self.outputs, inputs, self.program).run()
+        try: build = JoinedBuild(self.outputs, inputs, self.program).run()
+        except (RuntimeError, NotImplementedError) as e: raise Unjoinable(str(e)) from e        # smaller graphs, the same values
         log_stages(build)
         recipe = {'saves': [], 'backward': None, 'backward_syms': [], 'node': None, 'hidden': [], **build.recipe()}
         recipe['outputs'] = [('buffer', i) for i in range(len(self.outputs))]

@@ -5,9 +5,11 @@ from rushlight.compiler.mathlib_exp import (
     INF,
     KIND,
     NAN,
+    ROUND,
     absolute,
     at_least,
     at_most,
+    bits,
     const,
     exp,
     exp_normal,
@@ -16,11 +18,13 @@ from rushlight.compiler.mathlib_exp import (
     log_tail,
     negate,
     polynomial,
+    power_of_two,
     scale,
 )
 from rushlight.compiler.mathlib_trig import cosine, sine
 
 TWO_OVER_SQRT_PI = 1.1283791670955126
+LOG2_E = 1.4426950408889634
 
 
 # ---------------------------------------------------------------------------------------------------- error functions
@@ -31,12 +35,15 @@ def erf(f, x, kind=None):
     if kind == 'f32':                            # 1 - exp(polynomial): the tail is below 2^-24 of the result from 4 on
         edge = 0.927734375
         t = at_most(f, a, 4.0)
-        far = 1.0 - exp_normal(f, polynomial(f, t, tables.ERFTAIL[kind]) * t)
+        power = polynomial(f, t, [c * LOG2_E for c in tables.ERFTAIL[kind]]) * t
+        whole = power + ROUND[x.elem]
+        d = power - (whole - ROUND[x.elem])
+        tail = f.fma(polynomial(f, d, tables.EXP2SHORT[kind]), d, 1.0)         # short: its error counts less than a quarter
+        far = f.fma(negate(f, tail), power_of_two(f, bits(f, whole), x.elem), 1.0)
     else:
         edge = 1.0
         far = 1.0 - erfc_far(f, at_most(f, a, 6.5), kind)
-    y = f.select(a > edge, f.call('copysign', far, x), near)
-    return f.select(x.eq(x), y, x)
+    return f.select(a > edge, f.call('copysign', far, x), near)        # NaN is not above the edge, and near is NaN then
 
 
 def erfc_far(f, a, kind):

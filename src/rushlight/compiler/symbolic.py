@@ -385,6 +385,9 @@ class Program:
         """difference == 0 holds from now on: replace one atom that occurs once, linearly, by the rest. The newest such atom goes, so
         the sizes of the first argument name everything."""
         if not isinstance(difference, SymInt): return
+        common = 0
+        for _, coef in difference.terms: common = _gcd(common, coef)
+        difference = SymInt(self, tuple((mono, coef // common) for mono, coef in difference.terms))
         count = {}
         for mono, _ in difference.terms:
             for atom in mono: count[atom] = count.get(atom, 0) + 1

@@ -232,8 +232,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     In training the running statistics move towards the batch's, its variance unbiased.
     """
     if not training:
-        if running_mean is None or running_var is None:
-            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        for name, value in (("running_mean", running_mean), ("running_var", running_var)):
+            if value is None:
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
         return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
     out, mean, var = _batch_norm_train(input, weight, bias, eps)
     if running_mean is not None and running_var is not None:

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from ..compiler import trace as T
 from ..registry import op
-from ..samples import unary
-from .common import hint, shape_text, wrap_dim
+from ..samples import joining, unary
+from .common import OUT_PARAMETER_DTYPE, broadcast_shapes, converted, hint, shape_text, wrap_dim, wrap_dims
 
 _OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False"
 _LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False, MemoryFormat? memory_format=None"
 
 
-@op(f"empty(SymInt[] size, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor", native="empty", on="torch", out=True)
+@op(f"empty(SymInt[] size, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor", native="empty", on="torch", out=OUT_PARAMETER_DTYPE)
 def empty(size, **options):
     """A tensor whose content is not set."""
 
@@ -42,9 +42,12 @@ def _filled(size, value, dtype):
 
 
 def _constant(name, value):
-    @op(f"{name}(SymInt[] size, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False)
+    @op(f"{name}(SymInt[] size, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False, out=OUT_PARAMETER_DTYPE)
     def factory(size, dtype, layout, device, pin_memory, requires_grad):
         dtype = dtype or T.default_dtype()
+        for s in size if name == "zeros" else ():
+            if s < 0:
+                raise RuntimeError(f"zeros: Dimension size must be non-negative. Got {hint(s)} in {shape_text(size)}")
         return T.on_device(_filled(size, value, dtype), device)
 
     @op(f"{name}_like(Tensor self, {_LIKE}) -> Tensor", rule=None, on="torch", layout="like", differentiable=False, out=False)
@@ -69,18 +72,19 @@ def _dtype_of_number(number):
     return {"b": "b1", "i": "i64", "f": T.default_dtype(), "c": T.default_complex()}[T.scalar_kind(number)]
 
 
-@op(f"full(SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False)
+@op(f"full(SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False,
+    out=OUT_PARAMETER_DTYPE)
 def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad):
     """A tensor of one value; its dtype is the value's unless given."""
     dtype = dtype or _dtype_of_number(fill_value)
-    return T.on_device(_filled(size, T.cast(fill_value, dtype), dtype), device)
+    return T.on_device(_filled(size, converted(fill_value, dtype), dtype), device)
 
 
 @op(f"full_like(Tensor self, Scalar fill_value, {_LIKE}) -> Tensor", rule=None, on="torch", layout="like", differentiable=False, out=False)
 def full_like(self, fill_value, dtype, layout, device, pin_memory, requires_grad, memory_format):
     """A tensor of one value in the shape and dtype of another."""
     dtype = dtype or self.dtype
-    return T.on_device(_filled(self.shape, T.cast(fill_value, dtype), dtype), device)
+    return T.on_device(_filled(self.shape, converted(fill_value, dtype), dtype), device)
 
 
 @op(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", rule=None, on="Tensor", layout="contiguous",
@@ -88,7 +92,7 @@ def full_like(self, fill_value, dtype, layout, device, pin_memory, requires_grad
 def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires_grad):
     """A tensor of one value with the dtype of another."""
     dtype = dtype or self.dtype
-    return T.on_device(_filled(size, T.cast(fill_value, dtype), dtype), device)
+    return T.on_device(_filled(size, converted(fill_value, dtype), dtype), device)
 
 
 @op(f"scalar_tensor(Scalar s, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False, out=False)
@@ -102,6 +106,8 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad):
     layout="contiguous", differentiable=False)
 def _arange(count, start, step, dtype, device, requires_grad):
     """`start + i * step`, in float64 for floats and int64 for integers, then cast."""
+    if dtype == "b1" or T.is_complex(dtype):
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{T.dtype_word(dtype)}'")
     wide = "f64" if T.is_float(dtype) or T.scalar_kind(start) == "f" or T.scalar_kind(step) == "f" else "i64"
     i = T.cast(T.iota(count, 0, 1), wide)
     return T.on_device(T.cast(T.cast(start, wide) + i * T.cast(step, wide), dtype), device)
@@ -111,6 +117,8 @@ def _arange(count, start, step, dtype, device, requires_grad):
     layout="contiguous", differentiable=False)
 def _linspace(steps, start, end, dtype, device, requires_grad):
     """From both ends to the middle, so that it is symmetric: `start + i*step`, then `end - (n-1-i)*step`."""
+    if dtype == "b1":
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     wide = dtype if dtype in ("f32", "f64") else "f64" if not T.is_float(dtype) else "f32"
     start, end = T.cast(start, wide), T.cast(end, wide)
     i = T.iota(steps, 0, 1)
@@ -157,6 +165,7 @@ def _to_device(self, device):
 def copy_(self, src, non_blocking):
     """Write the elements of `src`, broadcast and cast, into self."""
     _fits(self, src)
+    src = T.prim("real", src) if T.is_complex(src.dtype) and not T.is_complex(self.dtype) and self.dtype != "b1" else src
     return T.expand(T.cast(src, self.dtype), self.shape)
 
 
@@ -171,14 +180,9 @@ def _(grad, src):
 
 
 def _fits(self, src):
-    for k in range(src.ndim):
-        i = self.ndim - src.ndim + k
-        if i < 0 or not (src.shape[k] == 1 or src.shape[k] == self.shape[i]):
-            where = f"at non-singleton dimension {i}.  Target sizes: {shape_text(self.shape)}.  Tensor sizes: {shape_text(src.shape)}"
-            if i < 0:
-                raise RuntimeError(f"The number of sizes provided ({self.ndim}) must be greater or equal to the number of dimensions in the tensor ({src.ndim}).  "
-                                   f"Target sizes: {shape_text(self.shape)}.  Tensor sizes: {shape_text(src.shape)}")
-            raise RuntimeError(f"The expanded size of the tensor ({hint(self.shape[i])}) must match the existing size ({hint(src.shape[k])}) {where}")
+    shape = broadcast_shapes(self.shape, src.shape)
+    if len(shape) != self.ndim or not all_equal(shape, self.shape):
+        raise RuntimeError(f"output with shape {shape_text(self.shape)} doesn't match the broadcast shape {shape_text(shape)}")
 
 
 @op(["fill_(Tensor(a!) self, Scalar value) -> Tensor", "fill_(Tensor(a!) self, Tensor value) -> Tensor"], rule=None, layout="pointwise", on="torch Tensor",
@@ -187,7 +191,7 @@ def fill_(self, value):
     """Set every element to one value."""
     if value.ndim != 0:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return T.expand(T.cast(value, self.dtype), self.shape)
+    return T.expand(converted(value, self.dtype), self.shape)
 
 
 @fill_.gradient("self")
@@ -218,7 +222,8 @@ def _triangle(name, keep, doc):
         i, j = T.iota(x.shape[-2], x.ndim - 2, x.ndim), T.iota(x.shape[-1], x.ndim - 1, x.ndim)
         return T.where(keep(j - i, T.size(diagonal, "i64")), x, 0)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, SymInt diagonal=0) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0")(body)
+    return op(f"{name}(Tensor self, SymInt diagonal=0) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0",
+              out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", samples=joining("triangle"))(body)
 
 
 tril = _triangle("tril", lambda off, k: T.prim("le", off, k), "The part on and below a diagonal, zeros above.")
@@ -226,7 +231,8 @@ triu = _triangle("triu", lambda off, k: T.prim("le", k, off), "The part on and a
 
 
 # ------------------------------------------------------------------------------------------------------------- joining
-@op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", aliases=("concat", "concatenate"), node="CatBackward0")
+@op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", aliases=("concat", "concatenate"), node="CatBackward0",
+    separate=True, samples=joining("cat"))
 def cat(tensors, dim):
     """Tensors joined along a dimension they have."""
     if not tensors:
@@ -248,7 +254,8 @@ def cat(tensors, dim):
     return T.cat([T.cast(x, dtype) for x in real], d)
 
 
-@op("stack(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", node="StackBackward0")
+@op("stack(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", node="StackBackward0", separate=True,
+    samples=joining("stack"))
 def stack(tensors, dim):
     """Tensors of one shape joined along a new dimension."""
     if not tensors:
@@ -269,7 +276,8 @@ def all_equal(a, b):
     return True
 
 
-@op("repeat(Tensor self, SymInt[] repeats) -> Tensor", rule=None, layout="contiguous", on="Tensor", node="RepeatBackward0", out=False)
+@op("repeat(Tensor self, SymInt[] repeats) -> Tensor", rule=None, layout="contiguous", on="Tensor", node="RepeatBackward0", out=False,
+    samples=joining("repeat"))
 def repeat(x, repeats):
     """The tensor laid side by side with itself, `repeats[i]` times along dimension i."""
     if len(repeats) < x.ndim:
@@ -279,19 +287,26 @@ def repeat(x, repeats):
     for r, s in zip(repeats, shape):
         spread += [1, s]
         wide += [r, s]
+        if r * s < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {hint(r * s)}: {shape_text([a * b for a, b in zip(repeats, shape)])}")
     out = T.expand(T.reshape(x, tuple(spread)), tuple(wide))
     return T.reshape(out, tuple(r * s for r, s in zip(repeats, shape)))
 
 
-@op("flip(Tensor self, int[1] dims) -> Tensor", rule=None, layout="contiguous", node="FlipBackward0", out=False)
+@op("flip(Tensor self, int[1] dims) -> Tensor", rule=None, layout="contiguous", node="FlipBackward0", out=False, samples=joining("flip"))
 def flip(x, dims):
     """The elements in reverse order along `dims`."""
-    return T.flip(x, tuple(wrap_dim(d, x.ndim) for d in dims))
+    return T.flip(x, wrap_dims(dims, x.ndim)) if dims and x.ndim else x
 
 
-@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", rule=None, layout="contiguous", node="RollBackward0", out=False)
+@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", rule=None, layout="contiguous", node="RollBackward0", out=False,
+    samples=joining("roll"))
 def roll(x, shifts, dims):
     """The elements moved along `dims`, what falls off comes back at the other end."""
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if dims and x.ndim == 0:
+        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
     if not dims:
         if len(shifts) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")

@@ -309,11 +309,11 @@ def take(self, index):
 
 @op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous", samples=indexing("take_along"))
 def take_along_dim(self, indices, dim):
-    """`gather` that broadcasts and counts negative indices from the end."""
+    """`gather` that broadcasts; along a dimension indices wrap around, as torch's do."""
     if indices.dtype != "i64":
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {T.dtype_word(indices.dtype)}")
     if dim is None:
-        self, indices, dim = T.reshape(self, (self.numel(),)), T.reshape(indices, (indices.numel(),)), 0
+        return gather(T.reshape(self, (self.numel(),)), 0, T.reshape(indices, (indices.numel(),)))
     d = wrap_dim(dim, self.ndim)
     if self.ndim != indices.ndim:
         raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, "
@@ -324,7 +324,9 @@ def take_along_dim(self, indices, dim):
     for k in range(self.ndim):
         if k != d and self.shape[k] == 1:
             at[k] = T.const(0, "i64")
-    at[d] = _bounded(indices, self.shape[d], d, wrap=True)
+    n = T.size(self.shape[d], "i64")
+    left = T.prim("fmod", indices, n)
+    at[d] = T.where(left < 0, left + n, left)
     return T.expand(T.load(self, at), shape)
 
 
