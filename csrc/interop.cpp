@@ -42,14 +42,17 @@ PyObject* tensor_item(Tensor* t) {
   return element_object(t->layout->dtype, data_ptr(t), conj_of(t), neg_of(t));
 }
 
+// In bytes. The stride of a dimension of one element is never used and may be anything (as_strided, a huge slice step): it may wrap.
+static int64_t byte_stride(const Layout* l, int dim) { return (int64_t)((uint64_t)l->strides()[dim] * (uint64_t)itemsize(l->dtype)); }
+
 static PyObject* list_of(const Tensor* t, int dim, const char* p) {
   const Layout* l = t->layout;
   if (dim == l->ndim) return element_object(l->dtype, p, conj_of(t), neg_of(t));
-  int64_t size = l->shape()[dim], step = l->strides()[dim] * itemsize(l->dtype);
+  int64_t size = l->shape()[dim], step = byte_stride(l, dim);
   PyObject* list = PyList_New(size);
   if (!list) return nullptr;
-  for (int64_t i = 0; i < size; i++, p += step) {
-    PyObject* item = list_of(t, dim + 1, p);
+  for (int64_t i = 0; i < size; i++) {
+    PyObject* item = list_of(t, dim + 1, i ? p + i * step : p);
     if (!item) { Py_DECREF(list); return nullptr; }
     PyList_SET_ITEM(list, i, item);
   }
@@ -278,7 +281,7 @@ static PyObject* array_over(Tensor* t) {
   PyObject* ndarray = numpy_class("ndarray", &ndarray_class);
   if (!ndarray) return raise(PyExc_RuntimeError, "Numpy is not available");
   int64_t bytes[MAX_DIMS];
-  for (int i = 0; i < l->ndim; i++) bytes[i] = l->strides()[i] * itemsize(l->dtype);
+  for (int i = 0; i < l->ndim; i++) bytes[i] = byte_stride(l, i);
   StorageBytes* holder = (StorageBytes*)storage_bytes_type->tp_alloc(storage_bytes_type, 0);
   if (!holder) return nullptr;
   holder->storage = t->storage;
@@ -351,12 +354,11 @@ static int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   if (!materialize(t->storage)) return -1;
   Py_ssize_t* numbers = (Py_ssize_t*)PyMem_Malloc(sizeof(Py_ssize_t) * size_t(2 * l->ndim + 1));
   if (!numbers) { PyErr_NoMemory(); return -1; }
-  int size = itemsize(l->dtype);
-  for (int i = 0; i < l->ndim; i++) { numbers[i] = l->shape()[i]; numbers[l->ndim + i] = l->strides()[i] * size; }
+  for (int i = 0; i < l->ndim; i++) { numbers[i] = l->shape()[i]; numbers[l->ndim + i] = byte_stride(l, i); }
   t->storage->flags |= ST_NORESIZE;
   view->buf = l->numel ? data_ptr(t) : nothing;
-  view->len = l->numel * size;
-  view->itemsize = size;
+  view->len = l->nbytes;
+  view->itemsize = itemsize(l->dtype);
   view->readonly = 0;
   view->ndim = l->ndim;
   view->format = flags & PyBUF_FORMAT ? (char*)format : nullptr;

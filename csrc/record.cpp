@@ -391,7 +391,9 @@ static void finish_front(bool ran) {                      // the first entry lea
   Entry e = std::move(g_recording.front());
   g_recording.pop_front();
   if (ran) clear_pending(e);
-  for (Place& p : e.dests) p.storage->flags &= (uint8_t)~ST_PENDING;
+  for (Storage* s : e.buffers)                            // never computed: without memory it cannot be mistaken for a value
+    if ((s->flags & ST_PENDING) && s->data) { s->release(s); s->data = nullptr; s->release = nullptr; s->owner = nullptr; }
+  for (Place& p : e.dests) if (p.storage->data || !p.storage->nbytes) p.storage->flags &= (uint8_t)~ST_PENDING;
   for (Place& p : e.args) if (p.storage) p.storage->flags &= (uint8_t)~ST_READ;
   drop(e);                                                // memory of values that nobody needs any more is free for the next entry
 }

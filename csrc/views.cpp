@@ -226,7 +226,7 @@ static Tensor* slice_named(Tensor* t, int d, int64_t start, int64_t stop, int64_
   Shape s(t->layout);
   int64_t offset = t->offset + bytes_of(t, start * s.stride[d]);
   s.size[d] = (stop - start + step - 1) / step;
-  s.stride[d] *= step;
+  if (__builtin_mul_overflow(s.stride[d], step, &s.stride[d])) s.stride[d] = t->layout->strides()[d];      // one element at most: its distance to the next is never used
   return born(t, {ViewKind::Slice, {d, start, stop, step}, name}, same_kind(t, s), offset);
 }
 Tensor* view_slice(Tensor* t, int dim, int64_t start, int64_t stop, int64_t step) {

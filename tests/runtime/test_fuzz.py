@@ -142,7 +142,7 @@ def test_any_data(name):
         try:
             CONSTRUCTORS[name](*[value() for _ in range(rng.choice([1, 1, 1, 2, 4]))], **kwargs)
         except Exception as error:
-            assert not isinstance(error, (SystemError, AssertionError)), error
+            assert not isinstance(error, (SystemError, AssertionError)) or str(error).startswith("Torch not compiled with CUDA"), error
         finally:
             rl.set_default_dtype(default)
 

@@ -12,8 +12,8 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
 from . import jit, log, special
 from .emit.llvm import NestEmitter
 from .fuse import Fusion, normalise, partial_layout
-from .graph import itemsize, same_shape, text
-from .loops import Kernel, Memory, closure
+from .graph import is_complex, itemsize, same_shape, text
+from .loops import Kernel, Memory, closure, is_zero
 from .memory import Allocator, hazard, share_temporaries
 from .schedule import schedule
 from .steps import Step
@@ -26,6 +26,12 @@ def nest_step(kernel, program):
     last = len(kernel.passes) - 1
     step.passes = 1 if all(not p.stores for p in kernel.passes[:last]) else len(kernel.passes)
     return step
+
+
+def nothing(graph, node):
+    """A result without elements, whatever would compute them; its checks run all the same."""
+    zero = graph.node('const', (), {'value': False if node.dtype == 'b1' else 0j if is_complex(node.dtype) else 0}, (), node.dtype)
+    return graph.node('expand', (zero,), {}, node.shape, node.dtype)
 
 
 class Build:
@@ -41,6 +47,7 @@ class Build:
         wanted = [o.node if same_shape(o.node.shape, o.shape) else graph.node('expand', (o.node,), {}, o.shape, o.node.dtype)
                   for o in self.results]
         roots, checks = normalise(graph, wanted)
+        roots = [nothing(graph, r) if any(is_zero(d) for d in r.shape) else r for r in roots]
         self.outputs = {}
         for number, (out, root) in enumerate(zip(self.results, roots)):
             if root in self.outputs or root in self.inputs: root = graph.node('copy', (root,), {'result': number}, root.shape, root.dtype)

@@ -31,6 +31,7 @@ def common_calls():
         rows(rl, F, shapes[2], grad)
         products(rl, F, grad)
     growing(rl, F)
+    batches(rl)
     integers(rl)
     creation(rl)
     training(rl, F)
@@ -134,6 +135,21 @@ def growing(rl, F):
         rl.softmax(y[:, :t] @ w, -1)
         F.linear(y[:, :t], w.t().contiguous())
         rl.softmax(y[:, :t] @ y[:, :t].transpose(-1, -2), -1) @ y[:, :t]
+
+
+def batches(rl):
+    """What loading data asks for: bytes to numbers, rows by a list of numbers, and the stacks a loader makes of usual batches."""
+    some = rl.tensor([0, 2])
+    for shape in ((4,), (3, 4), (3, 4, 5), (3, 2, 4, 5)):
+        for t in (rl.rand(*shape), rl.ones(*shape, dtype=rl.uint8), rl.ones(*shape, dtype=rl.int64)):
+            t[some], t.float(), t.long(), t.to(rl.float32), t.to(rl.int64)
+            t.float() / 255
+            t.float() / 16
+    for count in (8, 16, 32, 64, 128, 256):
+        rl.stack([rl.tensor(1)] * count)
+        rl.stack([rl.tensor(1.0)] * count)
+        for shape in ((4,), (3, 4), (1, 3, 4), (3, 3, 4)):
+            rl.stack([rl.rand(*shape)] * count)
 
 
 def integers(rl):
