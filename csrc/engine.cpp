@@ -5,6 +5,7 @@
 // nodes at once. The state of a run lies in the nodes it claimed. A node that a live run has claimed already (a hook that calls
 // grad(), another thread, both while the GIL changes hands inside a kernel) is kept in a side table of the later run.
 // Whatever ends a run, its claims are given back, so an exception half-way leaves a graph that can be run again.
+#include "op.h"
 #include "tape.h"
 #include "compat.h"
 #include <algorithm>
@@ -538,10 +539,11 @@ bool Run::execute(Node* n) {
   if (RL_UNLIKELY(n->nedges > 16)) { many.reset(new Tensor*[n->nedges]); results = many.get(); }
   for (int k = 0; k < n->nedges; k++) results[k] = nullptr;
 
-  // Whatever comes out as absent although something went in is zero by structure. (A Python backward that returns None means None.)
+  // Whatever comes out as absent although something went in is zero by structure. (A Python backward that returns None means None; and the gradient
+  // of a gradient with respect to a value that only steered it, a mask say, does not exist in torch.)
   bool something = marks & W_ZERO;
   for (int i = 0; i < n->nslots; i++) something |= g[i] != nullptr;
-  const bool zero = something && n->kind != NodeKind::Function;
+  const bool zero = something && n->kind != NodeKind::Function && !(n->kind == NodeKind::Plan && n->plan->op->is_backward);
 
   PyObject* outputs = nullptr;                                    // for post hooks: the gradients as the node got them
   if (RL_UNLIKELY(n->extra && n->extra->post_hooks) && !(outputs = gradient_tuple(g, n->nout))) return false;

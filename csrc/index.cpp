@@ -359,8 +359,32 @@ static int specified_dims(PyObject* tuple) {
   return n;
 }
 
+// The items with lists and arrays as tensors: how many dimensions one stands for depends on whether it is a mask. New reference.
+static PyObject* sequences_as_tensors(PyObject* tuple) {
+  Py_ssize_t n = PyTuple_GET_SIZE(tuple), first = 0;
+  while (first < n && !is_index_sequence(PyTuple_GET_ITEM(tuple, first))) ++first;
+  if (first == n) return Py_NewRef(tuple);
+  PyObject* items = PyTuple_New(n);
+  for (Py_ssize_t i = 0; items && i < n; i++) {
+    PyObject* o = PyTuple_GET_ITEM(tuple, i);
+    PyObject* item = is_index_sequence(o) ? (PyObject*)index_tensor(o) : Py_NewRef(o);
+    if (!item) { Py_DECREF(items); return nullptr; }
+    PyTuple_SET_ITEM(items, i, item);
+  }
+  return items;
+}
+
+static Tensor* apply_items(Tensor* self, PyObject* tuple, Indices* indices);
 // Applies what is a view and collects the rest. New reference (possibly to `self` itself), or null.
 static Tensor* apply_views(Tensor* self, PyObject* tuple, Indices* indices) {
+  PyObject* items = sequences_as_tensors(tuple);
+  if (!items) return nullptr;
+  Tensor* result = apply_items(self, items, indices);
+  Py_DECREF(items);
+  return result;
+}
+
+static Tensor* apply_items(Tensor* self, PyObject* tuple, Indices* indices) {
   int ndim = self->layout->ndim, specified = specified_dims(tuple);
   if (specified > ndim) { raise(PyExc_IndexError, "too many indices for tensor of dimension %d", ndim); return nullptr; }
   Tensor* t = (Tensor*)Py_NewRef((PyObject*)self);
@@ -398,17 +422,8 @@ static Tensor* apply_views(Tensor* self, PyObject* tuple, Indices* indices) {
       ++dim;
       continue;
     } else if (!PyBool_Check(o)) {
-      Tensor* index = nullptr;
-      if (is_t) index = (Tensor*)Py_NewRef(o);
-      else if (is_index_sequence(o)) index = index_tensor(o);
-      else bad_index(o);
-      if (!index) { Py_DECREF(t); return nullptr; }
-      if (!is_t && index->layout->ndim == 0 && !is_mask(index)) {      // a 0-dim array is an integer
-        int64_t value = *(int64_t*)data_ptr(index);
-        Py_DECREF(index);
-        if (!replace(select_checked(t, dim, value, real_dim++))) return nullptr;
-        continue;
-      }
+      if (!is_t) { bad_index(o); Py_DECREF(t); return nullptr; }
+      Tensor* index = (Tensor*)Py_NewRef(o);
       int covers = is_mask(index) ? index->layout->ndim : 1;
       indices->put(dim, index);
       dim += covers, real_dim += covers;

@@ -107,7 +107,7 @@ static Tensor* changed(Node* n, const Saved& s, uint32_t now) {
   if (maker && maker->kind != NodeKind::Accumulate) text += ", which is output " + std::to_string(slot) + " of " + function_name(maker) + ",";
   text += " is at version " + std::to_string(now) + "; expected version " + std::to_string(s.expected) + " instead. Hint: ";
   text += g_anomaly ? "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was changed in there or anywhere later."
-                    : "enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).";
+                    : "enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).";
   text += " The gradient of " + function_name(n) + " needs the value as it was; change a copy (x.clone()) or use the out-of-place form.";
   PyErr_SetString(PyExc_RuntimeError, text.c_str());
   return nullptr;

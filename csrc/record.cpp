@@ -210,7 +210,7 @@ static PyObject* recording(PyObject*, PyObject*) {
   return list_of(g_recording, [&](const Entry& e) { return entry_object(e, known); });
 }
 
-// An error that surfaces at a flush says where the user wrote the call: the first recorded call of the range that may fail so.
+// An error that surfaces at a flush says where the user wrote the call.
 static void note_places(size_t first, size_t end) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -410,6 +410,15 @@ static bool run_all() {
   return good;
 }
 
+// One by one, up to `end`; at a failure the failing entry is left in front.
+static bool run_singly(size_t* at, size_t end) {
+  for (; *at < end; ++*at) {
+    if (!run_entry(g_recording.front())) { note_places(0, 1); return false; }
+    finish_front(true);
+  }
+  return true;
+}
+
 // The first n entries by their program. Values that a segment made lose their promise there; what is dead keeps it, unseen.
 static bool run_stream(const Stream* s, size_t n) {
   bool good = true;
@@ -420,8 +429,13 @@ static bool run_stream(const Stream* s, size_t n) {
       Entry& e = g_recording[(size_t)g.entry - at];
       good = run_entry(e);
       if (good) clear_pending(e);
-    } else good = run_segment(g, at);
-    if (!good) { note_places(g.entry >= 0 ? (size_t)g.entry - at : 0, g.entry >= 0 ? (size_t)g.entry - at + 1 : g.end - at); break; }
+      else note_places((size_t)g.entry - at, (size_t)g.entry - at + 1);
+    } else if (!run_segment(g, at)) {
+      // A segment writes nothing but its own results: run singly its calls give what came before the one that fails, and that call's own error.
+      PyErr_Clear();
+      good = run_singly(&at, g.end);
+    }
+    if (!good) break;
     for (; at < g.end; at++) finish_front(false);
   }
   for (; at < n; at++) finish_front(false);

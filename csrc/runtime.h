@@ -192,7 +192,7 @@ struct ViewSpec { ViewKind kind; Ints ints; const char* name = nullptr; };    //
 Tensor* make_view(Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);   // the one place a view is born
 Tensor* view_apply(Tensor* base, const ViewSpec&);                // replay one step
 Tensor* view_reshape(Tensor*, int n, const int64_t* sizes, bool copy_allowed);   // view() / reshape(): -1 allowed
-Tensor* view_permute(Tensor*, int n, const int64_t* dims);
+Tensor* view_permute(Tensor*, int n, const int64_t* dims, const char* name = nullptr);
 Tensor* view_expand(Tensor*, int n, const int64_t* sizes);
 Tensor* view_slice(Tensor*, int dim, int64_t start, int64_t stop, int64_t step);  // Python slice rules; step > 0
 Tensor* view_select(Tensor*, int dim, int64_t index);

@@ -2,6 +2,7 @@
 //
 // A face adds to its op's signatures: functions call a leading `self` tensor `input`, methods do not count it; functions take `out=` when the op has
 // that form; numpy's names for some parameters (axis, keepdims …) are understood, as torch understands them.
+#include "compat.h"
 #include "op.h"
 #include <algorithm>
 
@@ -107,10 +108,18 @@ static int try_signature(const Given& g, int overload, Call& c, PyObject** out, 
       v = g.nkw ? find_keyword(g, p, &where) : nullptr;
       if (!v) {
         if (RL_UNLIKELY(!p.fallback)) return 0;
-        if (!p.face_only) append_encoded(c, p.encoded);
+        if (RL_LIKELY(p.encoded.one_word)) c.static_words[c.nstatic++] = p.encoded.statics[0];
+        else if (!p.face_only) append_encoded(c, p.encoded);
         continue;
       }
       keywords_used++;
+    }
+    // What most arguments are, without a call: a tensor, or a small integer that is part of the key.
+    if (RL_LIKELY(p.kind == ParamKind::Tensor && is_exact(v))) { c.t[c.nt++] = (Tensor*)v; continue; }
+    if (int64_t value; p.kind == ParamKind::Int && small_int(v, &value)) {
+      if (p.optional) c.static_words[c.nstatic++] = 1;
+      c.static_words[c.nstatic++] = (uint64_t)value;
+      continue;
     }
     int r = RL_UNLIKELY(p.face_only) ? take_face_only(p, v, c) : convert_argument(g.face, op, p, v, c, overloaded, strict);
     if (RL_UNLIKELY(r <= 0)) return r;

@@ -120,7 +120,7 @@ static int n_permute(Call& c, PyObject** outs, int) {
   Tensor* t = a.tensor();
   const int64_t* dims;
   int n = a.int_list(&dims);
-  return one(view_permute(t, n, dims), outs);
+  return one(view_permute(t, n, dims, "PermuteBackward0"), outs);
 }
 static int n_transpose(Call& c, PyObject** outs, int) {
   Args a(c);
@@ -173,7 +173,7 @@ static int n_movedim(Call& c, PyObject** outs, int) {
     while (from_seen >> from & 1) ++from;
     order[to] = from++;
   }
-  return one(view_permute(t, ndim, order), outs);
+  return one(view_permute(t, ndim, order, "PermuteBackward0"), outs);
 }
 
 static Tensor* squeezed(Call& c) {

@@ -223,6 +223,11 @@ _OPERATORS = {
 }
 
 
+def _array_wrap(self, array, context=None, return_scalar=False):
+    """What numpy's functions make of a tensor: a tensor again, over the array's memory. A mask becomes uint8, as torch has it."""
+    return _C.from_numpy(array.astype("uint8") if array.dtype == bool else array)
+
+
 def install():
     """Put everything on the type. Called once, after the operators are registered."""
     for name, function in faces.methods().items():
@@ -237,5 +242,6 @@ def install():
         setattr(Tensor, name, here[name])
     Tensor.type = type_
     Tensor.__array_priority__ = 1000
+    Tensor.__array_wrap__ = _array_wrap
     Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'
     Tensor.__module__ = "torch"

@@ -347,13 +347,15 @@ def test_an_error_of_values_names_the_line():
         return good[index] + 1
     with pytest.raises(IndexError) as caught: rl.compile(f)(rl.ones(3), rl.tensor([0, 7]))
     assert any('test_capture.py' in note and ' in f at' in note for note in caught.value.__notes__)
-    kept = []
+    kept, before = [], []
 
     def later(table, index):
+        before.append(table * 3)
         bad = table[index]
         kept.extend([bad, bad * 2, table + 1])
         return kept[1]
     with pytest.raises(IndexError): rl.compile(later)(rl.ones(3), rl.tensor([0, 7]))
+    assert before[0].tolist() == [3.0] * 3
     for lost in kept:                                  # recorded after the failing call, or made by it: no number is made up
         with pytest.raises(RuntimeError, match='never computed'): lost.tolist()
         with pytest.raises(RuntimeError, match='never computed'): rl.compile(lambda x: x * 2 + 1)(lost)

@@ -10,13 +10,20 @@ DTYPES = {getattr(torch, n): getattr(rl, n) for n in ("bool", "uint8", "int8", "
                                                       "complex64", "complex128")}
 
 
-def tensor_to_rl(t: torch.Tensor):
-    """A rushlight tensor over a copy of the whole storage, with the same sizes, strides, offset, conj and neg bits."""
+def tensor_to_rl(t: torch.Tensor, storages: dict):
+    """A rushlight tensor over a copy of the whole storage, with the same sizes, strides, offset, conj and neg bits. Tensors that share a storage
+    share its copy: `storages` remembers them."""
     base = t.detach()
+    if base.device.type == "meta": return rl.empty_strided(tuple(t.shape), tuple(t.stride()), dtype=DTYPES[t.dtype], device="meta")
     if base.is_neg(): base = torch._neg_view(base)
     if base.is_conj(): base = base.conj()
-    storage = torch.empty(0, dtype=t.dtype).set_(base.untyped_storage())
-    out = _flat_to_rl(storage).as_strided(tuple(base.shape), tuple(base.stride()), base.storage_offset())
+    key = base.untyped_storage()._cdata
+    if key not in storages:
+        flat = torch.empty(0, dtype=t.dtype).set_(base.untyped_storage())
+        storages[key] = flat, _flat_to_rl(flat)              # torch's is kept alive, so that its address stays its own
+    flat = storages[key][1]
+    if flat.dtype is not DTYPES[t.dtype]: flat = flat.view(DTYPES[t.dtype])
+    out = flat.as_strided(tuple(base.shape), tuple(base.stride()), base.storage_offset())
     if t._base is None: out = out.detach()
     if t.is_conj(): out = out.conj()
     if t.is_neg(): out = rl._neg_view(out)
@@ -24,20 +31,23 @@ def tensor_to_rl(t: torch.Tensor):
 
 
 def _flat_to_rl(flat: torch.Tensor):
-    if flat.dtype == torch.bfloat16:
-        return rl.from_numpy(flat.view(torch.int16).numpy().copy()).view(rl.bfloat16)
-    return rl.from_numpy(flat.numpy().copy())
+    """A copy in memory of rushlight's own, so that it can be resized."""
+    if flat.dtype == torch.bfloat16: return _flat_to_rl(flat.view(torch.int16)).view(rl.bfloat16)
+    return rl.from_numpy(flat.numpy()).clone()
 
 
-def to_rl(value):
-    if isinstance(value, torch.Tensor): return tensor_to_rl(value)
+def to_rl(value, storages=None):
+    storages = {} if storages is None else storages
+    inside = lambda v: to_rl(v, storages)
+    if isinstance(value, torch.Tensor): return tensor_to_rl(value, storages)
     if isinstance(value, torch.dtype): return DTYPES[value]
     if isinstance(value, torch.device): return rl.device(str(value))
     if isinstance(value, torch.memory_format): return getattr(rl, str(value).rpartition(".")[2])
+    if isinstance(value, torch.layout): return rl.strided
     if isinstance(value, torch.Size): return rl.Size(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*map(to_rl, value))
-    if isinstance(value, (list, tuple)): return type(value)(map(to_rl, value))
-    if isinstance(value, dict): return {k: to_rl(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*map(inside, value))
+    if isinstance(value, (list, tuple)): return type(value)(map(inside, value))
+    if isinstance(value, dict): return {k: inside(v) for k, v in value.items()}
     return value
 
 

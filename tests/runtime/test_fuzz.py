@@ -160,7 +160,7 @@ def array_item(rng, shape):
     if rng.random() < 0.3:
         taken = rng.randint(1, min(2, len(shape)))
         off = rng.random() < 0.15
-        return np.array(rng.choices([True, False], k=int(np.prod(shape[:taken])) if not off else size + 1)).reshape(shape[:taken] if not off else (size + 1,)), 1 if off else taken
+        return np.array(rng.choices([True, False], k=int(np.prod(shape[:taken])) if not off else size + 1), dtype=bool).reshape(shape[:taken] if not off else (size + 1,)), 1 if off else taken
     wrong = rng.random() < 0.15
     span = (-size - 2, size + 1) if wrong or size == 0 else (-size, size - 1)
     return np.array([[rng.randint(*span) for _ in range(2)] for _ in range(rng.choice([1, 3]))]) if rng.random() < 0.4 else np.array([rng.randint(*span) for _ in range(2)]), 1
@@ -202,7 +202,7 @@ def two_steps(index, ndim):
 def to_ours(index, rng):
     """The same index as ours: arrays as tensors, arrays or lists; a tuple of one sometimes bare."""
     items = tuple(rng.choice([rl.from_numpy, lambda a: a, lambda a: a.tolist() if a.size else rl.from_numpy(a)])(i) if isinstance(i, np.ndarray) else i for i in index)
-    return items[0] if len(items) == 1 and rng.random() < 0.5 else items
+    return items[0] if len(items) == 1 and not isinstance(items[0], list) and rng.random() < 0.5 else items      # a bare list of lists is read as a tuple
 
 
 def numpy_view(array, index):
@@ -228,8 +228,10 @@ def check_index(rng, advanced):
     got = tensor[to_ours(index, rng)]
     assert got.shape == expected.shape and got.numpy().tolist() == expected.tolist(), (shape, index)
     # assignment: a number or a tensor, through the same index
-    value = rng.choice([-7, np.full(expected.shape[rng.randrange(expected.ndim + 1):], -3), np.full((1,) * rng.randint(0, 2) + expected.shape, -5)])
-    view[rest if rest else Ellipsis] = value
+    lengths = rng.choice([None, expected.shape[rng.randrange(expected.ndim + 1):], (1,) * rng.randint(0, 2) + expected.shape])
+    value = -7 if lengths is None else -1 - np.arange(int(np.prod(lengths))).reshape(lengths)
+    extra = 0 if lengths is None else max(0, len(lengths) - expected.ndim)          # leading ones: numpy does not take them with a mask
+    view[rest if rest else Ellipsis] = value if not extra else value.reshape(lengths[extra:])
     tensor[to_ours(index, rng)] = rl.from_numpy(value) if isinstance(value, np.ndarray) else value
     assert tensor.numpy().tolist() == array.tolist(), (shape, index, value)
     return True

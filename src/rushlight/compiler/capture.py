@@ -11,7 +11,8 @@ before is replayed from its program. For a new one it calls `program_of(entries)
 Every result rounds to its dtype where the user's program says so, and reductions keep their order, so the bits are those of eager. The
 backward pass is recorded like any other calls, when fn runs it. Random draws are never recorded: they run at once, in their order.
 
-One thing is different from eager: an error that depends on values (an index out of range) surfaces at the flush; it names the user's line.
+Two things differ from eager. An error that depends on values (an index out of range) surfaces at the flush; it names the user's line. And memory
+that is shared with others (numpy, another process) is read at the flush: who writes it from there, inside fn, must ask for a value first.
 """
 import functools
 import threading

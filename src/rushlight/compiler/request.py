@@ -109,7 +109,6 @@ def _trace_operator(request):
     t = Traced(Program(), default)
     t.grad_mask = grad_mask
     t.definition, t.differentiable = definition, definition.differentiable
-    t.node_name = definition.node
     t.layout = definition.layout
     t.keep_outputs = definition.saves is None or 'result' in definition.saves
     with T.tracing(t.state):
@@ -137,6 +136,7 @@ def _trace_operator(request):
         if form == 1 or flat:
             targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
             t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
+        t.node_name = definition.node(values) if callable(definition.node) else definition.node
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
         if t.dests is not None: _fit_destinations(t, definition, form)

@@ -160,7 +160,7 @@ def _(grad, self):
     return T.where(T.prim("le", self, T.const(-3, self.dtype)), 0, T.where(self < 3.0, grad * (self / 3.0 + 0.5), grad))
 
 
-@op("softsign(Tensor self) -> Tensor", rule="float", on="F", out=False, refuses="b", kernel="abs_cpu", samples=unary(near=[0]))
+@op("softsign(Tensor self) -> Tensor", rule="float", on="F", out=False, node="DivBackward0", refuses="b", kernel="abs_cpu", samples=unary(near=[0]))
 def softsign(x):
     """`x / (1 + abs(x))`."""
     return x / (T.prim("abs", x) + 1.0)
@@ -186,7 +186,7 @@ def hardshrink(x, lambd):
 def softshrink(x, lambd):
     """The element moved `lambd` towards zero, 0 within."""
     if not lambd >= 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0 and finite, but found to be {lambd}.")
+        raise RuntimeError(f"lambda must be in range [0, 3.40282e+38] for input dtype {T.dtype_word(T.result_dtype(x))}, but found {lambd}")
     return T.where(x > lambd, x - lambd, T.where(x < -lambd, x + lambd, x * 0))
 
 
@@ -259,9 +259,7 @@ def softmax(x, dim, dtype):
     """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
     d = wrap_dim(dim, x.ndim)
     _needs_float(x, "softmax", d)
-    if x.ndim == 0:
-        return T.prim("exp", x - x)
-    if x.shape[d] == 0:
+    if x.ndim and x.shape[d] == 0:
         return x
     e = T.prim("exp", _shifted(x, d))
     return e / T.reduce("sum", e, (d,))
@@ -269,8 +267,6 @@ def softmax(x, dim, dtype):
 
 @softmax.gradient("self")
 def _(grad, result, dim):
-    if result.ndim == 0:
-        return grad * 0
     d = wrap_dim(dim, result.ndim)
     return result * (grad - T.reduce("sum", grad * result, (d,)))
 
@@ -281,17 +277,13 @@ def log_softmax(x, dim, dtype):
     """`log(softmax(x))` along `dim`, in one kernel."""
     d = wrap_dim(dim, x.ndim)
     _needs_float(x, "log_softmax", d)
-    if x.ndim == 0:
-        return x - x
-    if x.shape[d] == 0:
+    if x.ndim and x.shape[d] == 0:
         return x
     return log_softmax_rows(x, d)
 
 
 @log_softmax.gradient("self")
 def _(grad, result, dim):
-    if result.ndim == 0:
-        return grad * 0
     d = wrap_dim(dim, result.ndim)
     return grad - T.prim("exp", result) * T.reduce("sum", grad, (d,))
 

@@ -131,7 +131,8 @@ def _linspace(steps, start, end, dtype, device, requires_grad):
     return T.on_device(T.cast(T.where(first_half, low, high), dtype), device)
 
 
-@op(f"eye(SymInt n, SymInt? m=None, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False)
+@op(f"eye(SymInt n, SymInt? m=None, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False,
+    out=OUT_PARAMETER_DTYPE)
 def eye(n, m, dtype, layout, device, pin_memory, requires_grad):
     """Ones on the diagonal, zeros elsewhere."""
     m = n if m is None else m

@@ -10,7 +10,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE, converted
+from .common import FOUND_DTYPE, converted, required
 
 INF = math.inf
 
@@ -53,7 +53,8 @@ def _no_bools(a, b):
 
 @op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
-    rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, node="SubBackward0", aliases=("subtract",), samples=binary())
+    rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
+    node=lambda given: "SubBackward0" if T.scalar_kind(given["self"]) is None else "RsubBackward1")
 def sub(self, other, alpha=None):
     """`self - other`, or `self - alpha * other`."""
     if alpha is not None:
@@ -62,7 +63,7 @@ def sub(self, other, alpha=None):
 
 
 @op(["rsub(Tensor self, Tensor|Scalar other) -> Tensor", "rsub(Tensor self, Tensor|Scalar other, Scalar alpha) -> Tensor"],
-    rule=lambda self, other, alpha=None: _no_bools(self, other), node="RsubBackward1", samples=binary())
+    rule=lambda self, other, alpha=None: _no_bools(self, other), node=lambda given: "RsubBackward0" if T.scalar_kind(given["other"]) is None else "RsubBackward1", samples=binary())
 def rsub(self, other, alpha=None):
     """`other - self`."""
     return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
@@ -75,9 +76,14 @@ def mul(self, other):
     return T.prim("mul", self, other)
 
 
+def _div_node(given):
+    if given.get("rounding_mode") is not None: return "DivBackward2"
+    return "DivBackward0" if T.scalar_kind(given["self"]) is None else "MulBackward0"      # torch: number * reciprocal
+
+
 @op(["div(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"],
-    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node="DivBackward0",
+    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node,
     aliases=("divide",), samples=binary(nonzero=True))
 def div(self, other, rounding_mode=None):
     """`self / other`; `rounding_mode` "trunc" rounds towards zero, "floor" down."""
@@ -159,7 +165,12 @@ def fmod(self, other):
     return T.prim("fmod", self, other)
 
 
-@op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node="PowBackward0",
+def _pow_node(given):
+    if T.scalar_kind(given["self"]) is not None: return "PowBackward2"
+    return "PowBackward0" if T.scalar_kind(given["exponent"]) is not None else "PowBackward1"
+
+
+@op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node=_pow_node,
     refuses="b", samples=binary(positive=True))
 def pow(self, exponent):
     """`self ** exponent`."""
@@ -168,14 +179,15 @@ def pow(self, exponent):
     return T.prim("pow", self, exponent)
 
 
-@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, inplace=True, samples=binary(positive=True))
+@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, inplace=True, samples=binary(positive=True),
+    out="the output given to float_power has dtype {out} but the operation's result requires dtype {result}")
 def float_power(self, exponent):
     """`pow` computed in double precision."""
     dtype = "c128" if T.is_complex(self.dtype) or T.is_complex(exponent.dtype) else "f64"
     return T.prim("pow", T.cast(self, dtype), T.cast(exponent, dtype))
 
 
-@op("neg(Tensor self) -> Tensor", rule="same", inplace=True, aliases=("negative",), node="NegBackward0", samples=unary())
+@op("neg(Tensor self) -> Tensor", rule="same", inplace=True, aliases=("negative",), node="NegBackward0", out=FOUND_DTYPE, samples=unary())
 def neg(x):
     """`-self`."""
     if x.dtype == "b1":
@@ -270,7 +282,7 @@ expm1 = _leaf("expm1", "`exp(self) - 1`, accurate near zero.", near=[0])
 log = _leaf("log", "The natural logarithm.", 0.01, 10)
 log2 = _leaf("log2", "The logarithm to base 2.", 0.01, 10)
 log10 = _leaf("log10", "The logarithm to base 10.", 0.01, 10)
-log1p = _leaf("log1p", "`log(1 + self)`, accurate near zero.", -0.9, 10, near=[0])
+log1p = _leaf("log1p", "`log(1 + self)`, accurate near zero.", -0.9, 10, near=[0], node="Log1PBackward0")
 sin = _leaf("sin", "The sine.")
 cos = _leaf("cos", "The cosine.")
 tan = _leaf("tan", "The tangent.", -1, 1)
@@ -635,6 +647,11 @@ def copysign(self, other):
     return T.prim("copysign", self, other)
 
 
+def _not_negative(number, name, x):
+    """x, after testing a tolerance. (torch's message ends with the number, which is not known here.)"""
+    return required(T.prim("le", T.const(0, number.dtype), number), x, ("RuntimeError", f"{name} must be greater than or equal to zero"))
+
+
 def _isclose_rule(self, other, *_):
     if self.dtype != other.dtype:
         raise RuntimeError(f"{T.dtype_word(self.dtype)} did not match {T.dtype_word(other.dtype)}")
@@ -646,6 +663,7 @@ def _isclose_rule(self, other, *_):
 def isclose(self, other, rtol, atol, equal_nan):
     """Where `abs(self - other) <= atol + rtol * abs(other)`; equal infinities are close."""
     close = T.prim("eq", self, other)
+    self = _not_negative(rtol, "rtol", _not_negative(atol, "atol", self))
     real = T.is_float(self.dtype)
     if equal_nan and real:
         close = close | (T.prim("ne", self, self) & T.prim("ne", other, other))
@@ -745,4 +763,4 @@ def _scale(name, factor, doc):
 deg2rad = _scale("deg2rad", math.pi / 180, "Degrees to radians.")
 rad2deg = _scale("rad2deg", 180 / math.pi, "Radians to degrees.")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE", "converted")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE", "converted", "required")]

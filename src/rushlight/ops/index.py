@@ -92,7 +92,7 @@ _REDUCE = {"add": "add", "multiply": "mul"}
 @op(["scatter(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", "scatter(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
      "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
      "scatter(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"],
-    rule=None, inplace=True, layout="contiguous", node="ScatterBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter"))
+    rule=None, inplace=True, layout="contiguous", node=lambda given: f"ScatterBackward{int('value' in given)}", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter"))
 def scatter(self, dim, index, src=None, value=None, reduce=None):
     """self with `src` (or one value) written at `index` along `dim`; of several writes to one place the last stays."""
     if src is None:
@@ -142,7 +142,7 @@ def _index_vector(index, words, exception=IndexError):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", rule=None, inplace=True, layout="contiguous",
-    node="IndexAddBackward0", separate=True, samples=indexing("index_add"))
+    node="IndexAddBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("index_add"))
 def index_add(self, dim, index, source, alpha):
     """self with `alpha * source` added to the entries named by `index` along `dim`."""
     d = wrap_dim(dim, self.ndim)
@@ -171,7 +171,7 @@ def _equal_apart(a, b, dim):
 
 
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", rule=None, inplace=True, layout="contiguous", node="IndexCopyBackward0",
-    separate=True, samples=indexing("index_copy"))
+    out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("index_copy"))
 def index_copy(self, dim, index, source):
     """self with the entries named by `index` along `dim` replaced by those of `source`."""
     d = wrap_dim(dim, self.ndim)
@@ -214,6 +214,24 @@ def index_fill(self, dim, index, value):
     at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", wrap=True), d, x.ndim)
     fill = T.expand(T.cast(value, self.dtype), x.shape[:d] + (i.shape[0],) + x.shape[d + 1:])
     return T.reshape(T.scatter(x, at, fill, "set"), self.shape)
+
+
+def _filled_entries(self, dim, index):
+    """Where index_fill wrote, in self's shape."""
+    d, x, i = wrap_dim(dim, self.ndim), at_least_1d(self), at_least_1d(T.cast(index, "i64"))
+    i = T.where(i < 0, i + T.size(x.shape[d], "i64"), i)
+    hit = T.scatter(T.expand(T.const(False, "b1"), (x.shape[d],)), [i], T.const(True, "b1"), "set")
+    return _column(hit, d, x.ndim) if self.ndim else T.reshape(hit, ())
+
+
+@index_fill.gradient("self")
+def _(grad, self, dim, index):
+    return T.where(_filled_entries(self, dim, index), 0, grad)
+
+
+@index_fill.gradient("value")
+def _(grad, self, dim, index):
+    return T.reduce_all("sum", T.where(_filled_entries(self, dim, index), grad, 0))
 
 
 # ---------------------------------------------------------------------------------- how many depends on the values: in C++
@@ -307,7 +325,8 @@ def take(self, index):
     return T.load(flat, [T.where(i < 0, i + T.size(n, "i64"), i)])
 
 
-@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous", samples=indexing("take_along"))
+@op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous",
+    out=OUT_TENSOR_DTYPE, samples=indexing("take_along"))
 def take_along_dim(self, indices, dim):
     """`gather` that broadcasts; along a dimension indices wrap around, as torch's do."""
     if indices.dtype != "i64":
@@ -407,6 +426,8 @@ def diagonal_backward(grad, size, offset, dim1, dim2):
 @op("unfold_backward(Tensor grad, SymInt[] size, int dim, SymInt window, SymInt step) -> Tensor", rule=None, layout="contiguous", on="-")
 def unfold_backward(grad, size, dim, window, step):
     """Overlapping windows added back where they came from."""
+    if not size:                                      # a 0-dim tensor unfolds into windows of one element
+        return T.reshape(T.reduce("sum", grad, (0,)), ())
     n = grad.ndim
     at = [T.iota(size[d], d, n) for d in range(len(size))]
     at[dim] = T.iota(grad.shape[dim], dim, n) * T.size(step, "i64") + T.iota(window, n - 1, n)

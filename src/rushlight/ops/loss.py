@@ -179,8 +179,13 @@ def _kl_rule(input, target, *_):
     return "same"
 
 
+def _kl_node(given):
+    names = {"mean": "MeanBackward0", "sum": "SumBackward0", "none": "SubBackward0", "batchmean": "DivBackward0"}
+    return names.get(given["reduction"], "MeanBackward0")
+
+
 @op("kl_div(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False) -> Tensor",
-    rule=_kl_rule, on="F", layout="pointwise", node="KlDivBackward0", out=False, samples=losses("pair"))
+    rule=_kl_rule, on="F", layout="pointwise", node=_kl_node, out=False, samples=losses("pair"))
 def kl_div(input, target, size_average, reduce, reduction, log_target):
     """`target * (log(target) - input)`: input holds logarithms; 'batchmean' divides by the first dimension."""
     if log_target:
@@ -256,8 +261,21 @@ def _classes_rule(input, target, weight, *_):
     return "first_float"
 
 
+def _nll_node(given):
+    if given["input"].ndim <= 2: return "NllLossBackward0"
+    apart = _mode(given["reduction"], given["size_average"], given["reduce"]) == "none" and given["input"].ndim != 4       # torch folds the dimensions into two
+    return "ViewBackward0" if apart else "NllLoss2DBackward0"
+
+
+def _cross_entropy_node(given):
+    """torch composes the loss of probabilities and of smoothed labels from smaller operators; the last of them names the result."""
+    if T.is_float(given["target"].dtype):
+        return "DivBackward1" if _mode(given["reduction"], given["size_average"], given["reduce"]) == "mean" else "NegBackward0"
+    return "AddBackward0" if given["label_smoothing"] else _nll_node(given)
+
+
 @op("nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor",
-    rule=_classes_rule, on="F", layout="contiguous", node="NllLossBackward0", out=False, refuses="c", kernel="nll_loss_out_frame",
+    rule=_classes_rule, on="F", layout="contiguous", node=_nll_node, out=False, refuses="c", kernel="nll_loss_out_frame",
     samples=losses("classes"))
 def nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction):
     """Minus the log probability of the target class."""
@@ -266,7 +284,7 @@ def nll_loss(input, target, weight, size_average, ignore_index, reduce, reductio
 
 
 @op("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, SymInt ignore_index=-100, bool? reduce=None, str reduction='mean', "
-    "float! label_smoothing=0.0) -> Tensor", rule=_classes_rule, on="F", layout="contiguous", node="NllLossBackward0", out=False, refuses="c",
+    "float! label_smoothing=0.0) -> Tensor", rule=_classes_rule, on="F", layout="contiguous", node=_cross_entropy_node, out=False, refuses="c",
     kernel="log_softmax_lastdim_kernel_impl", samples=losses("classes"))
 def cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
     """log_softmax and nll_loss in one kernel. The target is class indices, or probabilities of the input's shape."""

@@ -87,7 +87,14 @@ def outer(self, vec2):
     return T.reshape(self, (self.shape[0], 1)) * T.reshape(vec2, (1, vec2.shape[0]))
 
 
-@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node="UnsafeViewBackward0",
+def _product_node(given):
+    """torch's matmul is a different operator for each pair of ranks; the last of its steps names the result."""
+    ranks = given["self"].ndim, given["other"].ndim
+    names = {(1, 1): "DotBackward0", (1, 2): "SqueezeBackward4", (2, 1): "MvBackward0", (2, 2): "MmBackward0"}
+    return names.get(ranks, "CloneBackward0" if ranks[0] == 2 else "UnsafeViewBackward0")
+
+
+@op("matmul(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", on="torch Tensor linalg", node=_product_node,
     samples=matrices("matmul"), contracts={"self": -1, "other": -2}, **_ADDMM)
 def matmul(self, other):
     """The matrix product by the rules of `@`: vectors are rows on the left and columns on the right, leading dimensions broadcast."""
@@ -122,7 +129,7 @@ def _batched(a, b):
     return T.reshape(T.matmul(a3, b3), batch + (m, n))
 
 
-@op("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
+@op("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule=lambda self, mat1, mat2, *_: _same_dtypes(self, mat1, mat2), inplace=True, layout="contiguous",
     node="AddmmBackward0", samples=matrices("addmm"), **_ADDMM)
 def addmm(self, mat1, mat2, beta, alpha):
     """`beta * self + alpha * (mat1 @ mat2)`; with beta 0, self is not looked at."""
@@ -166,8 +173,21 @@ def _fits(self, shape):
                                f"non-singleton dimension {len(shape) - k}.  {target}")
 
 
-@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F", node="AddmmBackward0",
-    samples=matrices("linear"), refuses="b", kernel="addmm_impl_cpu_",
+def _same_dtypes(added, first, second):
+    """One dtype for all, else in the words of addmm, which torch's linear with a bias calls."""
+    for word, value in (("self", added), ("mat1", first)) if added is not None else ():
+        if value.dtype != second.dtype:
+            raise RuntimeError(f"{word} and mat2 must have the same dtype, but got {T.dtype_word(value.dtype)} and {T.dtype_word(second.dtype)}")
+    return "match"
+
+
+def _linear_node(given):
+    if given["weight"].ndim != 2 or given["bias"] is None: return _product_node({"self": given["input"], "other": given["weight"]})
+    return "AddmmBackward0" if given["input"].ndim == 2 else "ViewBackward0"
+
+
+@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", rule=lambda input, weight, bias: _same_dtypes(bias, input, weight), layout="contiguous", on="F", node=_linear_node,
+    samples=matrices("linear"), out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_",
     contracts={"input": -1, "weight": -1})
 def linear(input, weight, bias):
     """`input @ weight.T + bias`: one kernel, the bias is added as the product is written."""

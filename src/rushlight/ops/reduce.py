@@ -6,11 +6,16 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import reduction
-from .common import drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
+from .common import OUT_TENSOR_DTYPE, drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
 from .elementwise import truth
 
 
-@op("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", node="SumBackward0",
+def _of_all_or(parameter, whole, part):
+    """The node's name: torch has one operator for all elements and another along a dimension."""
+    return lambda given: whole if given.get(parameter) is None else part
+
+
+@op("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", node=_of_all_or("dim", "SumBackward0", "SumBackward1"),
     layout="contiguous", samples=reduction())
 def sum(x, dim, keepdim, dtype):
     """The sum over `dim` (all dimensions if none is given).
@@ -23,14 +28,14 @@ def sum(x, dim, keepdim, dtype):
 
 
 @op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous",
-    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, samples=reduction())
+    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, kernel="nansum_cpu", samples=reduction())
 def nansum(x, dim, keepdim, dtype):
     """The sum of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
     return drop_dims(T.reduce("sum", T.where(T.prim("ne", x, x), 0, x), dims), dims, keepdim)
 
 
-@op("mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", node="MeanBackward1",
+@op("mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", node=_of_all_or("dim", "MeanBackward0", "MeanBackward1"),
     layout="contiguous", samples=reduction())
 def mean(x, dim, keepdim, dtype):
     """The arithmetic mean over `dim`."""
@@ -40,7 +45,7 @@ def mean(x, dim, keepdim, dtype):
 
 
 @op(["prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", "prod(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"],
-    rule="acc", node="ProdBackward0", layout="contiguous", samples=reduction(high=1.3))
+    rule="acc", node=_of_all_or("dim", "ProdBackward0", "ProdBackward1"), layout="contiguous", samples=reduction(high=1.3))
 def prod(self, dim=None, keepdim=False, dtype=None):
     """The product over `dim`."""
     dims = wrap_dims(dim, self.ndim)
@@ -124,7 +129,8 @@ def _max_min(name, extreme, arg, pair):
     body.__doc__ = f"The {name}imum: of all elements, along `dim` (with indices), or of two tensors."
     return op([f"{name}(Tensor self) -> Tensor",
                f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-               f"{name}(Tensor self, Tensor other) -> Tensor"], rule=None, layout="contiguous", node=f"{name.capitalize()}Backward0", samples=reduction(dim_required=True))(body)
+               f"{name}(Tensor self, Tensor other) -> Tensor"], rule=None, layout="contiguous", out=OUT_TENSOR_DTYPE, samples=reduction(dim_required=True),
+              node=lambda given: f"{pair.capitalize()}Backward0" if "other" in given else f"{name.capitalize()}Backward{0 if 'dim' in given else 1}")(body)
 
 
 max = _max_min("max", "amax", "argmax", "maximum")
@@ -132,7 +138,7 @@ min = _max_min("min", "amin", "argmin", "minimum")
 
 
 @op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", refuses="c",
-    kernel="aminmax_cpu", samples=reduction(name="dim"))
+    kernel="aminmax_cpu", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
     dims = wrap_dims(dim, x.ndim)
