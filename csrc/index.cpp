@@ -209,7 +209,11 @@ static bool run_index_put(Tensor* self, const Indices& indices, PyObject* value)
 // where(condition): the positions of its non-zero elements, one tensor per dimension.
 static int native_where_positions(Call& c, PyObject** outs, int max) {
   Args a(c);
-  Tensor* positions = nonzero_of(a.tensor());
+  Tensor* condition = a.tensor();
+  Tensor* vector = condition->layout->ndim ? nullptr : view_unsqueeze(condition, 0);      // a 0-dim tensor counts as a vector of one
+  if (!condition->layout->ndim && !vector) return -1;
+  Tensor* positions = nonzero_of(vector ? vector : condition);
+  Py_XDECREF((PyObject*)vector);
   if (!positions) return -1;
   int n = (int)positions->layout->shape()[1];
   if (n > max) { Py_DECREF((PyObject*)positions); raise(PyExc_RuntimeError, "where(): %d dimensions are too many", n); return -1; }

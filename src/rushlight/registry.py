@@ -22,6 +22,7 @@ Decisions
   - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result}.
   - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
     so size 1 is a size like any other and shares its recipe (see `plans.widened`).
+    `inplace="..."` does the same for the in-place form, with {self} and {result}.
   - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
   - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
   - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.

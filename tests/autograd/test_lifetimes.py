@@ -300,7 +300,7 @@ def test_a_failed_run_leaves_nothing_behind():
     y = x * x
     z = (y * y).sum() + (y * 3).sum()
     before = counters()
-    for k in range(10):
+    for _ in range(10):
         handle = y.register_hook(lambda g: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             z.backward(retain_graph=True)

@@ -14,13 +14,22 @@ import warnings
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 PROGRAMS = sorted((pathlib.Path(__file__).parent / "programs").glob("*.py"))
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 ERROR = "error:"
 IMPORT = re.compile(r"^(\s*)(import|from) torch\b(\.[\w.]+)?", re.MULTILINE)
 FRACTION = re.compile(r"-?\d+(?:\.\d*(?:e[+-]?\d+)?|e[+-]?\d+)")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """torch's threads cost more than they bring at these sizes, most of all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def for_library(source: str, library: str) -> str:

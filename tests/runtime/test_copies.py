@@ -101,7 +101,7 @@ def test_a_file_and_back():
 def test_who_shares_a_version():
     x = rl.zeros(4)
     names = {"view": x[1:], "detach": x.detach(), "t": x.view(2, 2).t(), "expand": x.expand(3, 4), "alias": x.view_as(x)}
-    for k in range(3): x.add_(1)
+    for _ in range(3): x.add_(1)
     assert {k: t._version for k, t in names.items()} == dict.fromkeys(names, 3)
     names["t"].mul_(2)
     assert x._version == 4

@@ -5,10 +5,12 @@ compiler sees it. For a function made by compile() the joined graphs are shown i
 """
 import sys
 import time
+from functools import partial
 
 from .. import _C, plans
 from . import jit
-from .backend import Build, stages as build_stages
+from .backend import Build
+from .backend import stages as build_stages
 from .graph import DTYPE_OF_CODE, TORCH_NAME, Input, dtype_code, text
 from .request import _parse, compile_request, derivative, planned, traced, wanted
 from .symbolic import evaluate, hint
@@ -165,7 +167,7 @@ def joined(seen, stages):
         if 'graph' in stages: yield section('graph: what is computed', text([o.node for o in j.outputs]))
         inputs = [Input(node, strides, i, []) for i, (node, strides) in enumerate(j.inputs)]
         build = join.JoinedBuild(j.outputs, inputs, j.program)
-        yield from backend_parts(build, stages, lambda: join.join(group, needed), group.entry_values(), traced_in)
+        yield from backend_parts(build, stages, partial(join.join, group, needed), group.entry_values(), traced_in)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- text

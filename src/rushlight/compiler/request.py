@@ -165,6 +165,8 @@ def _fit_destinations(t, definition, form):
     for i, (shape, _, dtype, _) in enumerate(t.dests):
         o = t.outputs[i]
         if o.dtype != dtype:
+            if form == 1 and isinstance(definition.inplace, str):
+                raise RuntimeError(definition.inplace.format(self=SCALAR_TYPE_NAME[dtype], result=SCALAR_TYPE_NAME[o.dtype]))
             if not can_cast(o.dtype, dtype):
                 raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type "
                                    f"{SCALAR_TYPE_NAME[dtype]}")
@@ -357,6 +359,10 @@ def output_strides(t, node):
         return channels_last_strides(shape)
     if memory_format == 'contiguous_format' or t.layout == 'contiguous': return contiguous_strides(shape)
     operands = [(n.shape, s) for n, s in zip(t.inputs, t.strides) if n is not None]
+    if t.layout == 'joined':                # channels last when every operand is
+        last = len(shape) in (4, 5) and operands and all(
+            len(sh) == len(shape) and all(map(known_equal, pointwise_strides(sh, [(sh, st)]), channels_last_strides(sh))) for sh, st in operands)
+        return channels_last_strides(shape) if last else contiguous_strides(shape)
     if t.layout in ('like', 'format'): operands = operands[:1]
     if t.layout == 'gradient': operands = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
     return pointwise_strides(shape, operands)

@@ -231,6 +231,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
     In training the running statistics move towards the batch's, its variance unbiased.
     """
+    if input.numel() == 0:                          # nothing to normalise; the parameters still get a gradient
+        out = input.clone()
+        for parameter, join in ((weight, rl.mul), (bias, rl.add)):
+            out = out if parameter is None else join(out, parameter[0])
+        return out
     if not training:
         for name, value in (("running_mean", running_mean), ("running_var", running_var)):
             if value is None:
@@ -323,6 +328,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; each length counts as at least `eps`."""
+    dtype = rl.promote_types(x1.dtype, x2.dtype)
+    x1, x2 = rl.broadcast_tensors(x1.to(dtype), x2.to(dtype))            # dim counts in the common shape
     length1 = rl.linalg.vector_norm(x1, 2, dim, keepdim=True).clamp_min(eps)
     length2 = rl.linalg.vector_norm(x2, 2, dim, keepdim=True).clamp_min(eps)
     return ((x1 / length1) * (x2 / length2)).sum(dim)

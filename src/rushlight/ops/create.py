@@ -232,7 +232,7 @@ triu = _triangle("triu", lambda off, k: T.prim("le", k, off), "The part on and a
 
 
 # ------------------------------------------------------------------------------------------------------------- joining
-@op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", aliases=("concat", "concatenate"), node="CatBackward0",
+@op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="joined", on="torch", aliases=("concat", "concatenate"), node="CatBackward0",
     separate=True, samples=joining("cat"))
 def cat(tensors, dim):
     """Tensors joined along a dimension they have."""

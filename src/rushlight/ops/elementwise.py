@@ -179,7 +179,8 @@ def pow(self, exponent):
     return T.prim("pow", self, exponent)
 
 
-@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, inplace=True, samples=binary(positive=True),
+@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, samples=binary(positive=True),
+    inplace="the base given to float_power_ has dtype {self} but the operation's result requires dtype {result}",
     out="the output given to float_power has dtype {out} but the operation's result requires dtype {result}")
 def float_power(self, exponent):
     """`pow` computed in double precision."""
