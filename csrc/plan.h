@@ -25,7 +25,7 @@ struct StepSpec {
   int32_t units, grain, cost, scratch;                                                      // slots; scratch -1: none
 };
 struct OutputSpec { RefKind kind; int32_t index; DType dtype; std::vector<int32_t> shape, strides; int32_t offset; };
-struct ErrorSpec { PyObject* type; std::string message; };
+struct ErrorSpec { PyObject* type; std::string message; int32_t size; };      // size: slot of what {size} stands for, or -1
 struct SaveSpec { SaveKind kind; int32_t index; };
 
 struct Recipe {
@@ -60,6 +60,7 @@ struct Plan {
   int32_t npointers, max_scalars;          // over all steps; of one step that picks its scalars
   Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;
   int64_t work;                            // bytes touched, all steps
+  int64_t* error_sizes;                    // what {size} stands for in each error's message; owned
   PyObject* request;                       // owned: what the compiler was or would be asked (call_request), once the plan was recorded
 
 

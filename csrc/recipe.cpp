@@ -206,7 +206,8 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
   r.each(field("errors"), "errors", [&](PyObject* o) {
     const char* type = r.text(r.at(o, 0, "errors"), "errors");
     PyObject* exception = exception_type(type);
-    p->errors.push_back({exception, r.text(r.at(o, 1, "errors"), "errors")});
+    int32_t size = PySequence_Size(o) > 2 ? r.slot(r.at(o, 2, "errors"), "errors") : -1;
+    p->errors.push_back({exception, r.text(r.at(o, 1, "errors"), "errors"), size});
   });
   r.each(field("saves"), "saves", [&](PyObject* o) {
     const char* s = r.text(r.at(o, 0, "saves"), "saves");
@@ -445,6 +446,7 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   }
   for (auto& s : r.saves) if (s.kind == SaveKind::Arg && s.index >= c.nt) in_range = false;
   for (int32_t s : r.backward_syms) have(s);
+  for (auto& e : r.errors) have(e.size);
   if (!in_range) { bad_recipe(c, "it refers to an argument or slot that does not exist"); return nullptr; }
   for (int32_t g : r.guards) if (g >= 0 && !v[g]) { ++g_stats.guard_failures; *applies = false; return nullptr; }
 
@@ -466,6 +468,11 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   p->backward_op = mask ? r.backward_op : nullptr;
   p->node_name = r.node.empty() ? "Backward0" : r.node.c_str();
   p->saves = r.saves.data(); p->nsaves = (int32_t)r.saves.size();
+  if (!r.errors.empty()) {
+    p->error_sizes = (int64_t*)malloc(r.errors.size() * sizeof(int64_t));
+    if (!p->error_sizes) { plan_free(p); PyErr_NoMemory(); return nullptr; }
+    for (size_t i = 0; i < r.errors.size(); i++) p->error_sizes[i] = r.errors[i].size >= 0 ? v[r.errors[i].size] : 0;
+  }
 
   Device device = result_device(c);
   p->meta = device == Device::Meta;
@@ -524,6 +531,7 @@ void plan_free(Plan* p) {
   Py_XDECREF(p->recipe);
   Py_XDECREF(p->request);
   free((void*)p->key);
+  free(p->error_sizes);
   free(p);
 }
 

@@ -156,7 +156,7 @@ def run(recipe, entries, tensors, scalars, dests=(), threads=1):
         for lo in chunks if total else [0]:
             status = function(p, n, s, space.ctypes.data, lo, min(total, lo + step))
             if status:
-                kind, message = recipe['errors'][(status & 255) - 1]
+                kind, message, _ = recipe['errors'][(status & 255) - 1]
                 raise getattr(__import__('builtins'), kind, RuntimeError)(message.replace('{value}', str(status >> 8)))
     results = []
     for o in recipe['outputs']:

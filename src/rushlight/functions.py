@@ -53,13 +53,14 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (step > 0 and end < start) or (step < 0 and end > start):
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if not dtype.is_floating_point and not dtype.is_complex:
+    count = math.ceil((end - start) / step)
+    if dtype is _C.int64:                              # only here torch counts in integers
         start, end, step = int(start), int(end), int(step)
         if step == 0:
             raise ValueError("step must be nonzero")
         count = -((start - end) // step) if step > 0 else -((end - start) // -step)
-    else:
-        count = math.ceil((end - start) / step)
+    elif not dtype.is_floating_point:
+        start, step = int(start), int(step)
     result = _op("_arange")(count, start, step, dtype=dtype, device=device, requires_grad=requires_grad)
     return result if out is None else _into(out, result)
 

@@ -64,8 +64,14 @@ def flatten(value) -> list:
     return [leaf for item in value for leaf in flatten(item)] if isinstance(value, (list, tuple)) else [value]
 
 
-def difference(ours, theirs, rtol, atol, strides=False, values=True) -> str | None:
-    """None if the results agree, else what differs. `values` False: only types, shapes, dtypes and strides."""
+# rtol, atol by dtype: torch.testing's own.
+TOLERANCE = {torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7), torch.bfloat16: (1.6e-2, 1e-5), torch.float16: (1e-3, 1e-5),
+             torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7)}
+
+
+def difference(ours, theirs, scale=1, strides=False, values=True, tolerance=TOLERANCE) -> str | None:
+    """None if the results agree, else what differs. `values` False: only types, shapes, dtypes and strides. The tolerance is that of the result's
+    dtype, times `scale`."""
     if isinstance(theirs, torch.Tensor):
         if not isinstance(ours, rl.Tensor): return f"got {type(ours).__name__}, expected a tensor"
         if tuple(ours.shape) != tuple(theirs.shape): return f"shape {tuple(ours.shape)}, torch has {tuple(theirs.shape)}"
@@ -77,6 +83,7 @@ def difference(ours, theirs, rtol, atol, strides=False, values=True) -> str | No
         if not values: return None
         a, b = to_torch(ours), theirs.detach().resolve_conj().resolve_neg()
         if b.dtype.is_floating_point or b.dtype.is_complex:
+            rtol, atol = (scale * t for t in tolerance[b.dtype])
             if not torch.allclose(a.to(b.dtype), b, rtol=rtol, atol=atol, equal_nan=True):
                 gap = (a.to(torch.complex128) - b.to(torch.complex128)).abs()
                 return f"values differ by up to {gap[~gap.isnan()].max().item() if (~gap.isnan()).any() else 'nan'}: {a.reshape(-1)[:4].tolist()} against {b.reshape(-1)[:4].tolist()}"
@@ -85,9 +92,10 @@ def difference(ours, theirs, rtol, atol, strides=False, values=True) -> str | No
     if isinstance(theirs, (list, tuple)):
         if len(ours) != len(theirs): return f"{len(ours)} results, torch has {len(theirs)}"
         for i, (x, y) in enumerate(zip(ours, theirs)):
-            word = difference(x, y, rtol, atol, strides, values)
+            word = difference(x, y, scale, strides, values, tolerance)
             if word: return f"result {i}: {word}"
         return None
     if isinstance(theirs, float) and isinstance(ours, float):
-        return None if ours == theirs or abs(ours - theirs) <= atol + rtol * abs(theirs) or (ours != ours and theirs != theirs) else f"{ours} against {theirs}"
+        same = ours == theirs or abs(ours - theirs) <= 1e-5 * max(1.0, abs(theirs)) or (ours != ours and theirs != theirs)
+        return None if same else f"{ours} against {theirs}"
     return None if ours == theirs else f"{ours!r} against {theirs!r}"

@@ -14,6 +14,8 @@ import warnings
 
 import pytest
 
+import rushlight
+
 torch = pytest.importorskip("torch")
 
 PROGRAMS = sorted((pathlib.Path(__file__).parent / "programs").glob("*.py"))
@@ -69,6 +71,40 @@ def test_program_prints_the_same(path):
     differing = [f"line {i + 1}\n  torch:     {b}\n  rushlight: {a}" for i, (a, b) in enumerate(zip(ours, theirs)) if not agree(a, b)]
     assert not differing, "\n".join(differing)
     assert len(ours) == len(theirs)
+
+
+@pytest.mark.parametrize("writer, reader", [(torch, rushlight), (rushlight, torch)], ids=["from torch", "to torch"])
+def test_training_goes_on_in_the_other_library(writer, reader):
+    """Three steps, a checkpoint, three more steps by the other library: the losses of six steps by one of them."""
+    def build(m):
+        m.manual_seed(0)
+        model = m.nn.Sequential(m.nn.Linear(4, 8), m.nn.BatchNorm1d(8), m.nn.Tanh(), m.nn.Linear(8, 2))
+        return model, m.optim.AdamW(model.parameters(), lr=0.05)
+
+    def train(m, model, optimizer, steps):
+        losses = []
+        for step in steps:
+            x = m.arange(32.0).view(8, 4).mul(0.3 + step).sin()
+            loss = m.nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    model, optimizer = build(writer)
+    train(writer, model, optimizer, range(3))
+    file = io.BytesIO()
+    writer.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "half": writer.arange(3, dtype=writer.bfloat16), "epoch": 3}, file)
+    file.seek(0)
+    found = reader.load(file, weights_only=True)
+    other, its_optimizer = build(reader)
+    with reader.no_grad():
+        for p in other.parameters(): p.zero_()
+    other.load_state_dict(found["model"])
+    its_optimizer.load_state_dict(found["optimizer"])
+    assert found["epoch"] == 3 and str(found["half"].dtype) == "torch.bfloat16" and found["half"].tolist() == [0.0, 1.0, 2.0]
+    assert train(reader, other, its_optimizer, range(3, 6)) == pytest.approx(train(writer, model, optimizer, range(3, 6)), rel=RELATIVE)
 
 
 def test_the_comparison_can_fail():

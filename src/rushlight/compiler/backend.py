@@ -93,9 +93,9 @@ class Build:
         out = next(o for o in self.outputs.values() if o.dest == dest)
         return given.node.dtype == out.node.dtype and given.node.ndim == len(out.shape)
 
-    def error_code(self, error):
-        """The status a check returns: its place in the error table, from 1."""
-        error = tuple(error)
+    def error_code(self, error, hi):
+        """The status a check returns: its place in the error table, from 1. `{size}` in a message is the bound of this call, not of the first one."""
+        error = (*error, self.program.slot(hi) if '{size}' in error[1] else -1)
         if error not in self.errors: self.errors.append(error)
         return self.errors.index(error) + 1
 

@@ -54,7 +54,7 @@ def _vjp(n, g):
     rule = VJP[n.op] if structural else PRIMITIVES[n.op].vjp
     y, args = T.Sym(n), [T.Sym(a) for a in n.args]
     conjugate = is_complex(n.dtype) and (n.op not in LINEAR if structural else PRIMITIVES[n.op].holomorphic)
-    if conjugate and not (n.op == 'reduce' and n.attrs['kind'] == 'sum'):
+    if conjugate and not (n.op in ('reduce', 'scan') and n.attrs['kind'] == 'sum'):
         y, args = T.conj(y), [T.conj(a) for a in args]
         if structural: return _conjugated_structural(n, g, args)
     return rule(g, y, *args)

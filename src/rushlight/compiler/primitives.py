@@ -242,7 +242,9 @@ leaf('hypot', lambda g, y, a, b: (g * (a / y), g * (b / y)), 2)
 
 
 def _trigamma(x):
-    """The second derivative of lgamma: reflected to x >= 1/2, moved up by 12, then the asymptotic series."""
+    """The second derivative of lgamma: reflected to x >= 1/2, moved up by 12, then the asymptotic series. In double: near the poles the sine
+    of a float is too rough."""
+    if x.dtype == 'f32': return T.cast(_trigamma(T.cast(x, 'f64')), 'f32')
     low = x < 0.5
     y, total = T.where(low, 1 - x, x), None
     for _ in range(12):

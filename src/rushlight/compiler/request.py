@@ -174,6 +174,9 @@ def _fit_destinations(t, definition, form):
         if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)):
             if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
                 o = T.expand(o, shape)
+            elif form == 1 and definition.layout != 'pointwise':
+                raise RuntimeError(f'Bad in-place call: input tensor size {[hint_of(s) for s in shape]} and output tensor size '
+                                   f'{[hint_of(s) for s in o.shape]} should match')
             else:
                 raise RuntimeError(f'output with shape {[hint_of(s) for s in shape]} doesn\'t match the broadcast shape '
                                    f'{[hint_of(s) for s in o.shape]}')

@@ -56,7 +56,7 @@ def lower_check(build, fusion, node, wave):
     k.stores = [Store(b.value(x, view), nowhere, {a: strides[d] for d, a in axes.items()}, 0)]
     k.inner_axes, k.outer = [], list(range(b.rank))
     schedule(k, fusion)
-    emitter = CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error']))
+    emitter = CheckEmitter(k, build.program, attrs['lo'], attrs['hi'], build.error_code(attrs['error'], attrs['hi']))
     step = Step(emitter, k.units, k.grain, k.cost, None, k)
     step.read = [e for e in closure(k.roots()) if e.op in ('load', 'combine')]
     return [step]

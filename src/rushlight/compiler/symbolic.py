@@ -481,6 +481,7 @@ class Program:
         out['buffers'] = [(d, finals(shape), finals(strides), final(size)) for d, shape, strides, size in recipe['buffers']]
         out['outputs'] = [output(o) for o in recipe['outputs']]
         out['steps'] = [step(s) for s in recipe['steps']]
+        out['errors'] = [(kind, message, final(size) if size >= 0 else -1) for kind, message, size in recipe.get('errors', ())]
         out['backward_syms'] = [final(s) for s in recipe.get('backward_syms', ())]
         return out
 

@@ -112,6 +112,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """Leaky relu; in training the slope is random, otherwise the middle of [lower, upper]."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
     if training:
         raise NotImplementedError("rrelu(training=True) is not available yet: its random slopes need a draw of their own")
     return leaky_relu(input, (lower + upper) / 2, inplace)

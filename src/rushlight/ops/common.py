@@ -101,6 +101,12 @@ def converted(value, dtype):
     return T.cast(required(fits, wide, ("RuntimeError", f"value cannot be converted to type {word} without overflow")), dtype)
 
 
+def rounded(x):
+    """A value inside an operator rounded to its result's dtype, where torch's half kernels round before they go on."""
+    dtype = T.result_dtype(x)
+    return T.cast(T.cast(x, dtype), x.dtype) if dtype in T.HALF else x
+
+
 def required(condition, x, error):
     """x, after testing that the condition holds everywhere; the error is raised before anything is written."""
     tested = T.check(T.cast(~condition, "i64"), 0, 1, error)

@@ -10,7 +10,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE, converted, required
+from .common import FOUND_DTYPE, converted, required, rounded
 
 INF = math.inf
 
@@ -36,7 +36,7 @@ def _check_alpha(alpha, self):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b" and self.dtype != "b1":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    return alpha
+    return rounded(alpha)
 
 
 def _no_bools(a, b):
@@ -93,7 +93,7 @@ def div(self, other, rounding_mode=None):
         return floor_divide_body(self, other)
     if rounding_mode == "trunc":
         if T.is_float(self.dtype):
-            return T.prim("trunc", T.prim("div", self, other))
+            return T.prim("trunc", rounded(T.prim("div", self, other)))
         return T.prim("idiv", self, _nonzero(other))
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
@@ -517,19 +517,19 @@ def _(grad, self, end):
 @op("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcmulBackward0",
     refuses="b", kernel="addcmul_cpu_out", samples=binary(count=3))
 def addcmul(self, tensor1, tensor2, value):
-    """`self + value * (tensor1 * tensor2)`."""
-    return self + value * (tensor1 * tensor2)
+    """`self + value * tensor1 * tensor2`."""
+    return self + value * tensor1 * tensor2
 
 
 @op("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcdivBackward0",
     samples=binary(count=3, nonzero=True))
 def addcdiv(self, tensor1, tensor2, value):
-    """`self + value * (tensor1 / tensor2)`."""
+    """`self + value * tensor1 / tensor2`."""
     if not T.is_float(tensor1.dtype) and not T.is_complex(tensor1.dtype):
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
                            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
                            "(self + value * torch.trunc(tensor1 / tensor2)).to(self.dtype) for integer inputs")
-    return self + value * (tensor1 / tensor2)
+    return self + value * tensor1 / tensor2
 
 
 @op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", rule="same", inplace=True,
@@ -764,4 +764,4 @@ def _scale(name, factor, doc):
 deg2rad = _scale("deg2rad", math.pi / 180, "Degrees to radians.")
 rad2deg = _scale("rad2deg", 180 / math.pi, "Radians to degrees.")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE", "converted", "required")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "math", "T", "op", "binary", "unary", "INF", "FOUND_DTYPE", "converted", "required", "rounded")]

@@ -10,14 +10,14 @@ from ..samples import indexing
 from .common import OUT_TENSOR_DTYPE, at_least_1d, broadcast_shapes, hint, shape_text, wrap_dim
 
 _OUT_OF_SELF = "index out of range in self"
-_OUT_OF_BOUNDS = "index {value} is out of bounds for dimension %d with size %d"
+_OUT_OF_BOUNDS = "index {value} is out of bounds for dimension %d with size {size}"
 _INTEGERS = ("i64", "i32")
 
 
 def _bounded(index, size, dim, exception="RuntimeError", wrap=False, words=_OUT_OF_BOUNDS):
     """Indices along one dimension, checked; negative ones counted from the end if the operator does so."""
     n = T.size(size, "i64")
-    index = T.check(index, -size if wrap else 0, size, (exception, words % (dim, hint(size))))
+    index = T.check(index, -size if wrap else 0, size, (exception, words % dim))
     return T.where(index < 0, index + n, index) if wrap else index
 
 
@@ -130,7 +130,7 @@ def index_select(self, dim, index):
     if self.ndim == 0 and not i.shape[0] == 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {hint(i.shape[0])} value(s)")
     at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
-    at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words=_OUT_OF_SELF + ": index {value} along dimension %d of size %d"), d, x.ndim)
+    at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words=_OUT_OF_SELF + ": index {value} along dimension %d of size {size}"), d, x.ndim)
     return T.reshape(T.load(x, at), self.shape) if self.ndim == 0 else T.load(x, at)
 
 
@@ -321,7 +321,7 @@ def take(self, index):
         raise IndexError("take(): tried to take from an empty tensor")
     flat = T.reshape(self, (self.numel(),))
     n = flat.shape[0]
-    i = T.check(T.cast(index, "i64"), -n, n, ("IndexError", "out of range: tried to access index {value} on a tensor of " + f"{hint(n)} elements."))
+    i = T.check(T.cast(index, "i64"), -n, n, ("IndexError", "out of range: tried to access index {value} on a tensor of {size} elements."))
     return T.load(flat, [T.where(i < 0, i + T.size(n, "i64"), i)])
 
 
@@ -364,7 +364,7 @@ def _embedding(weight, input, padding_idx):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
                            f"{_TYPE_WORD.get(input.dtype, T.dtype_word(input.dtype))} instead (while checking arguments for embedding)")
     i = T.cast(input, "i64")
-    i = T.check(i, 0, weight.shape[0], ("IndexError", f"{_OUT_OF_SELF}: index {{value}} in a table of {hint(weight.shape[0])} rows"))
+    i = T.check(i, 0, weight.shape[0], ("IndexError", f"{_OUT_OF_SELF}: index {{value}} in a table of {{size}} rows"))
     i = T.reshape(i, tuple(input.shape) + (1,))
     return T.load(weight, [i, T.iota(weight.shape[1], input.ndim, input.ndim + 1)])
 

@@ -154,6 +154,11 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 
 def _add_product(self, product, beta, alpha):
     _fits(self, product.shape)
+    if not T.is_complex(product.dtype):
+        if isinstance(alpha, complex) or isinstance(beta, complex):
+            raise RuntimeError("value cannot be converted to type float without overflow")
+        if not T.is_float(product.dtype):               # as torch: the fraction of a factor is dropped
+            alpha, beta = int(alpha), int(beta)
     if alpha != 1:
         product = product * alpha
     if beta == 0:

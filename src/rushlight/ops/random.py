@@ -40,11 +40,11 @@ log_normal_ = _native("log_normal_(Tensor(a!) self, float mean=1, float std=2, *
 geometric_ = _native("geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor", "Fill with geometrically distributed numbers.")
 
 bernoulli = _native(["bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", "bernoulli(Tensor self, float p, *, Generator? generator=None) -> Tensor"],
-                    "1 with the probability each element says (or with probability p), else 0.", on="torch Tensor", out=False)
+                    "1 with the probability each element says (or with probability p), else 0.", on="torch Tensor", out=True)
 normal = _native(["normal(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor", "normal(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
                   "normal(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
                   f"normal(float mean, float std, SymInt[] size, {_OPTIONS}) -> Tensor"], "Normal numbers, each of its own mean and standard deviation.",
-                 on="torch", out=False)
+                 on="torch", out=True)
 
 
 @op("_dropout(Tensor self, float p, *, Generator? generator=None) -> Tensor", rule="float!", on="-", layout="pointwise", node="MulBackward0", out=False)

@@ -28,7 +28,7 @@ def sum(x, dim, keepdim, dtype):
 
 
 @op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous",
-    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, kernel="nansum_cpu", samples=reduction())
+    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, samples=reduction())
 def nansum(x, dim, keepdim, dtype):
     """The sum of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -300,7 +300,7 @@ def _(grad, self, result, p):
 
 
 @op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="norm", on="linalg",
-    layout="contiguous", node="LinalgVectorNormBackward0", samples=reduction(name="dim"))
+    layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The `ord`-norm of vectors: (sum of abs(x)**ord) ** (1/ord)."""
     dims = wrap_dims(dim, x.ndim)
@@ -311,7 +311,7 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
 
 
 @op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", rule="norm", layout="contiguous",
-    node="LinalgVectorNormBackward0", samples=reduction(name="dim"))
+    node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
