@@ -125,17 +125,25 @@ def indexing(kind: str) -> Maker:
         rng = np.random.default_rng(seed)
         t = lambda *shape: _draw(rng, shape, -1, 1)
         i = lambda high, *shape, low=0: rng.integers(low, high, shape)
+
+        def unique(dim, high, *shape):
+            """Indices without repeats along one dimension."""
+            order = np.argsort(rng.random(tuple(high if d == dim else n for d, n in enumerate(shape))), axis=dim)
+            return np.ascontiguousarray(np.take(order, range(shape[dim]), axis=dim))
         cases = {
             "gather": lambda: [Sample(t(4, 5), 0, i(4, 3, 5)), Sample(t(4, 5), 1, i(5, 4, 7)), Sample(t(40, 3), 0, i(40, 70, 3))],
             "take_along": lambda: [Sample(t(4, 5), i(4, 3, 5, low=-4), 0), Sample(t(4, 1), i(1, 4, 7), 1), Sample(t(4, 5), i(20, 6))],
-            "scatter": lambda: [Sample(t(4, 5), 0, i(4, 3, 5), t(3, 5)), Sample(t(4, 50), 1, i(50, 4, 70), t(4, 70))],
+            # Written places differ from each other: torch's gradient of several writes to one place counts each of them.
+            "scatter": lambda: [Sample(t(4, 5), 0, unique(0, 4, 3, 5), t(3, 5)), Sample(t(4, 70), 1, unique(1, 70, 4, 50), t(4, 50))],
+            "scatter_add": lambda: [Sample(t(4, 5), 0, i(4, 3, 5), t(3, 5)), Sample(t(4, 50), 1, i(50, 4, 70), t(4, 70))],
+            "index_copy": lambda: [Sample(t(4, 5), 0, unique(0, 4, 3), t(3, 5)), Sample(t(4, 5), 1, unique(0, 5, 3), t(4, 3))],
             "index_select": lambda: [Sample(t(4, 5), 0, i(4, 7)), Sample(t(4, 5), 1, i(5, 3)), Sample(t(9), 0, i(9, 40))],
             "index_add": lambda: [Sample(t(4, 5), 0, i(4, 7), t(7, 5)), Sample(t(4, 5), 1, i(5, 3), t(4, 3))],
             "index_fill": lambda: [Sample(t(4, 5), 0, i(4, 2), 2.5), Sample(t(4, 5), 1, i(5, 3, low=-5), -1)],
             "index": lambda: [Sample(t(4, 5), [i(4, 3)]), Sample(t(4, 5, 6), [i(4, 3), None, i(6, 3)]), Sample(t(4, 5), [None, i(5, 2, 3, low=-5)])],
-            "index_put": lambda: [Sample(t(4, 5), [i(4, 3)], t(3, 5)), Sample(t(4, 5), [i(4, 9), i(5, 9)], t(9), accumulate=True)],
+            "index_put": lambda: [Sample(t(4, 5), [unique(0, 4, 3)], t(3, 5)), Sample(t(4, 5), [i(4, 9), i(5, 9)], t(9), accumulate=True)],
             "take": lambda: [Sample(t(4, 5), i(20, 3, 3, low=-20))],
-            "embedding": lambda: [Sample(t(10, 4), i(10, 3, 2)), Sample(t(10, 40), i(10, 50), 3)],
+            "embedding": lambda: [Sample(t(10, 4), i(10, 3, 2)), Sample(t(10, 40), i(10, 50, low=4), 3)],       # the padding row is not drawn: its gradient is 0 by definition
         }
         return cases[kind]()
     return make

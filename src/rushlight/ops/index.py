@@ -105,7 +105,7 @@ def scatter(self, dim, index, src=None, value=None, reduce=None):
 
 
 @op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", rule=None, inplace=True, layout="contiguous",
-    node="ScatterAddBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter"))
+    node="ScatterAddBackward0", out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("scatter_add"))
 def scatter_add(self, dim, index, src):
     """self with `src` added at `index` along `dim`, in the order of the index."""
     _same_dtype(self, src, "scatter")
