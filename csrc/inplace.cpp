@@ -110,6 +110,11 @@ static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->
 static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want) {
   PyObject* words = PyObject_GetAttrString(c.op->definition, "out");
   if (!words) { PyErr_Clear(); return true; }
+  if (PyTuple_Check(words)) {                 // one for each signature
+    PyObject* own = c.overload < PyTuple_GET_SIZE(words) ? Py_NewRef(PyTuple_GET_ITEM(words, c.overload)) : Py_NewRef(Py_True);
+    Py_DECREF(words);
+    words = own;
+  }
   if (!PyUnicode_Check(words)) { Py_DECREF(words); return true; }
   DType have = dest->layout->dtype;
   PyObject* format = PyObject_GetAttrString(words, "format");

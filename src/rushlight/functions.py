@@ -94,7 +94,10 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     start, end, steps = _ends("logspace", start, end, steps)
     _check_out(out, dtype)
     dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
-    power = linspace(start, end, steps, dtype=dtype, device=device)
+    whole = not dtype.is_floating_point and not dtype.is_complex
+    if whole:
+        start, end = int(start), int(end)
+    power = linspace(start, end, steps, dtype=_C.float64 if whole else dtype, device=device)
     result = _op("pow")(float(base), power)
     result = result.to(dtype).requires_grad_(requires_grad)
     return result if out is None else _into(out, result)

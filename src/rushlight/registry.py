@@ -19,7 +19,8 @@ Decisions
     parameter, a result by its name in the schema, and `grad_NAME` of it. Tensors arrive in the compute dtype.
   - `refuses="c"` names the kinds of dtype (b i f c) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
     kernel. `refuses={"c": RuntimeError("...")}` states another error.
-  - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result}.
+  - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result};
+    a tuple has one entry for each schema.
   - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
     so size 1 is a size like any other and shares its recipe (see `plans.widened`).
     `inplace="..."` does the same for the in-place form, with {self} and {result}.

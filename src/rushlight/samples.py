@@ -119,7 +119,7 @@ def matrices(kind: str) -> Maker:
 
 
 def indexing(kind: str) -> Maker:
-    """A tensor and indices into it, some repeated."""
+    """A tensor and indices into it, some repeated. Not where a repeated write keeps the last value: torch's gradient counts every one of them."""
     def make(seed=0):
         import numpy as np
         rng = np.random.default_rng(seed)

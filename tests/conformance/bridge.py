@@ -31,9 +31,9 @@ def tensor_to_rl(t: torch.Tensor, storages: dict):
 
 
 def _flat_to_rl(flat: torch.Tensor):
-    """A copy in memory of rushlight's own, so that it can be resized."""
+    """A copy in memory of rushlight's own, so that it can be resized; torch's is cloned first, since .numpy() forbids it that."""
     if flat.dtype == torch.bfloat16: return _flat_to_rl(flat.view(torch.int16)).view(rl.bfloat16)
-    return rl.from_numpy(flat.numpy()).clone()
+    return rl.from_numpy(flat.clone().numpy()).clone()
 
 
 def to_rl(value, storages=None):

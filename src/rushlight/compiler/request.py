@@ -161,9 +161,10 @@ def _destination(t, description, i, argument):
 
 
 def _fit_destinations(t, definition, form):
-    """Results written in place or to out= have the destination's dtype and shape, or torch's error says why not."""
+    """Results written in place or to out= have the destination's shape and dtype, or torch's error says why not."""
     for i, (shape, _, dtype, _) in enumerate(t.dests):
         o = t.outputs[i]
+        if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)): o = _spread_to(o, shape, definition, form)
         if o.dtype != dtype:
             if form == 1 and isinstance(definition.inplace, str):
                 raise RuntimeError(definition.inplace.format(self=SCALAR_TYPE_NAME[dtype], result=SCALAR_TYPE_NAME[o.dtype]))
@@ -171,16 +172,17 @@ def _fit_destinations(t, definition, form):
                 raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type "
                                    f"{SCALAR_TYPE_NAME[dtype]}")
             o = T.cast(o, dtype)
-        if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)):
-            if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
-                o = T.expand(o, shape)
-            elif form == 1 and definition.layout != 'pointwise':
-                raise RuntimeError(f'Bad in-place call: input tensor size {[hint_of(s) for s in shape]} and output tensor size '
-                                   f'{[hint_of(s) for s in o.shape]} should match')
-            else:
-                raise RuntimeError(f'output with shape {[hint_of(s) for s in shape]} doesn\'t match the broadcast shape '
-                                   f'{[hint_of(s) for s in o.shape]}')
         t.outputs[i] = o
+
+
+def _spread_to(o, shape, definition, form):
+    """A smaller result spreads over what an in-place form overwrites; anything else does not fit."""
+    if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
+        return T.expand(o, shape)
+    have, want = [hint_of(s) for s in shape], [hint_of(s) for s in o.shape]
+    if form == 1 and definition.layout != 'pointwise':
+        raise RuntimeError(f'Bad in-place call: input tensor size {have} and output tensor size {want} should match')
+    raise RuntimeError(f"output with shape {have} doesn't match the broadcast shape {want}")
 
 
 def _returned_argument(t, o):

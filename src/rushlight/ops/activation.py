@@ -7,7 +7,7 @@ from ..compiler import trace as T
 from ..registry import op
 from ..samples import channels, reduction, unary
 from .common import FOUND_DTYPE, hint, wrap_dim
-from .elementwise import exp, log1p, sigmoid, tanh, where
+from .elementwise import exp, log1p, neg, sigmoid, tanh, where
 
 
 _NO_COMPLEX_CLAMP = NotImplementedError("clamp is not supported for complex types")
@@ -302,11 +302,11 @@ def nn_log_softmax(x, dim, _stacklevel, dtype):
     return log_softmax(x, _implicit_dim(dim, x.ndim))
 
 
-@op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule="dtype", on="F", layout="pointwise",
+@op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule=None, on="F", layout="pointwise",
     node="SoftmaxBackward0", out=False)
 def softmin(x, dim, _stacklevel, dtype):
-    """`softmax(-x)`."""
-    return softmax(-x, _implicit_dim(dim, x.ndim))
+    """`softmax(-x)`: negated first, then converted, as torch does (an unsigned integer wraps)."""
+    return softmax(neg(x), _implicit_dim(dim, x.ndim), dtype=dtype)
 
 
 def _implicit_dim(dim, ndim):

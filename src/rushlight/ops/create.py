@@ -120,6 +120,8 @@ def _linspace(steps, start, end, dtype, device, requires_grad):
     if dtype == "b1":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     wide = dtype if dtype in ("f32", "f64") else "f64" if not T.is_float(dtype) else "f32"
+    if not T.is_float(dtype):                          # the ends are integers first
+        start, end = T.cast(start, dtype), T.cast(end, dtype)
     start, end = T.cast(start, wide), T.cast(end, wide)
     i = T.iota(steps, 0, 1)
     if steps == 1:
