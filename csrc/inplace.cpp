@@ -213,6 +213,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
     return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
   };
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
+  for (int d = 0; c.op->separate && d < ndest; d++) if (!refuse_self_overlap(dests[d])) return -1;
   for (int d = 0; c.op->separate && d < ndest; d++)
     for (int i = 0; i < c.nt; i++) if (c.t[i] && overlap_of(dests[d], c.t[i]) != Overlap::None) { raise_partial(); return -1; }
   if (runs_native(c)) return functional();

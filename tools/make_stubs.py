@@ -8,16 +8,17 @@ from rushlight import registry
 
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "rushlight"
 TEMPLATES = pathlib.Path(__file__).resolve().parent / "stubs"
-TYPES = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor|Scalar": "Tensor | Number", "Scalar": "Number", "Scalar!": "Number", "float": "float",
-         "float!": "float", "int": "int", "SymInt": "int", "bool": "bool", "str": "str", "int[]": "Sequence[int]", "SymInt[]": "Sequence[int]",
-         "ScalarType": "dtype", "Device": "device | str", "Layout": "layout", "MemoryFormat": "memory_format", "Generator": "Generator", "Any": "Any"}
+# Names with an underscore are aliases: `int`, `float`, `dtype` … mean something else inside the module and the class.
+TYPES = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor|Scalar": "Tensor | Number", "Scalar": "Number", "Scalar!": "Number", "float": "_float",
+         "float!": "_float", "int": "_int", "SymInt": "_int", "bool": "_bool", "str": "str", "int[]": "Sequence[_int]", "SymInt[]": "Sequence[_int]",
+         "ScalarType": "_dtype", "Device": "_device | str", "Layout": "_layout", "MemoryFormat": "_memory_format", "Generator": "Generator", "Any": "Any"}
 KEYWORDS = {"from", "lambda", "is", "in", "global"}
 
 
 def annotation(p):
     kind = TYPES[p.kind]
     if p.kind in ("int[]", "SymInt[]"):
-        kind = f"int | {kind}"
+        kind = f"_int | {kind}"
     return kind + " | None" if p.optional else kind
 
 
@@ -41,7 +42,7 @@ def parameters(signature, method, out):
             continue
         name = "input" if p.name == "self" else p.name
         if i == (1 if method else 0) and p.kind in ("SymInt[]", "int[]") and all(q.keyword_only for q in params[i + 1:]):
-            words.append(f"*{name}: int | Sequence[int]")
+            words.append(f"*{name}: _int | Sequence[_int]")
             star = True
             continue
         words.append(f"{name}: {annotation(p)}{default(p)}")
@@ -110,7 +111,7 @@ def main():
     check = "--check" in sys.argv
     template = (TEMPLATES / "tensor.pyi.in").read_text()
     tensor = HEAD + template.replace("    # METHODS\n", "\n".join(tensor_methods()) + "\n").replace("# FUNCTIONS\n", "\n".join(namespace("torch")) + "\n")
-    functional = HEAD + "from rushlight import Generator, Number, Tensor, device, dtype, layout, memory_format\n\n" + "\n".join(namespace("F")) + "\n" + \
+    functional = HEAD + "from rushlight import Generator, Number, Tensor\nfrom rushlight import device as _device, dtype as _dtype, layout as _layout, memory_format as _memory_format\n\n_int = int\n_float = float\n_bool = bool\n\n" + "\n".join(namespace("F")) + "\n" + \
         (TEMPLATES / "functional.pyi.in").read_text()
     good = write("__init__.pyi", tensor, check) & write("nn/functional.pyi", functional, check)
     sys.exit(0 if good else 1)

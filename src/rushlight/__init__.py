@@ -38,14 +38,19 @@ from ._C import (  # noqa: E402, F401
     as_tensor, asarray, frombuffer, from_dlpack, from_numpy, get_default_dtype, get_num_threads, set_num_threads, tensor,
 )
 from .functions import (  # noqa: E402, F401
-    allclose, arange, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes, broadcast_tensors, broadcast_to, can_cast, column_stack, dstack, equal, hstack,
-    is_complex, is_floating_point, is_nonzero, is_storage, is_tensor, linspace, logspace, meshgrid, nonzero, argwhere, index_put, numel, promote_types, result_type,
-    row_stack, vstack,
+    _assert, allclose, arange, are_deterministic_algorithms_enabled, argwhere, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes,
+    broadcast_tensors, broadcast_to, can_cast, column_stack, detach_, dstack, equal, get_float32_matmul_precision, hstack, index_put,
+    index_put_, is_complex, is_conj, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_inference, is_neg, is_nonzero,
+    is_same_size, is_signed, is_storage, is_tensor, linspace, logspace, meshgrid, nonzero, numel, promote_types, repeat_interleave,
+    resize_as_, rot90, result_type, row_stack, set_float32_matmul_precision, tensordot, tril_indices, triu_indices, use_deterministic_algorithms,
+    vstack,
 )
 from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401
+from .legacy import TYPES as _LEGACY_TYPES  # noqa: E402
 from .dtypes import finfo, get_default_device, iinfo, set_default_device, set_default_dtype, set_default_tensor_type  # noqa: E402, F401
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
 
+globals().update(_LEGACY_TYPES)
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
 
 

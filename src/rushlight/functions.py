@@ -342,6 +342,192 @@ def index_put_(input, indices, values, accumulate=False):
     return registry.find("_index_put").op.inplace_function(input, _C.index_positions(input, indices), values, accumulate)
 
 
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each entry along `dim` (of the flattened tensor without one) repeated in a row: a number of times, or as many times as `repeats` says for it.
+    Of `repeats` alone: the number of each entry, that many times."""
+    if repeats is None:
+        return _repeated_positions(input, output_size)
+    if isinstance(repeats, int) and not isinstance(repeats, bool):
+        return _op("_repeat_each")(input, repeats, dim)
+    if not isinstance(repeats, Tensor):
+        raise TypeError(f"repeat_interleave(): argument 'repeats' must be Tensor or int, not {type(repeats).__name__}")
+    x = input.reshape(-1) if dim is None else input
+    d = 0 if dim is None else dim
+    if repeats.dim() == 0 or repeats.dim() == 1 and repeats.size(0) == 1:
+        repeats = repeats.reshape(1).expand(x.size(d))
+    elif repeats.dim() != 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    elif repeats.size(0) != x.size(d):
+        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size(0)} and input.size({d}) = {x.size(d)}")
+    return x.index_select(d, _repeated_positions(repeats, output_size))
+
+
+def _repeated_positions(repeats, output_size=None):
+    """i written repeats[i] times, for each i: a one wherever a new entry begins, summed up."""
+    if repeats.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if repeats.dim() != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.numel() and int(repeats.min().item()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    total = int(repeats.sum().item())
+    if output_size is not None and output_size != total:
+        raise RuntimeError(f"allocated size does not match required size: {output_size} and {total}")
+    used = nonzero(repeats).reshape(-1)
+    if total == 0:
+        return used.new_empty((0,)).to(repeats.dtype)
+    counts = repeats.to(_C.int64).index_select(0, used)
+    steps = used - _op("cat")([used.new_zeros((1,)), used[:-1]])             # how far each used entry is from the one before
+    begins = counts.cumsum(0) - counts
+    return used.new_zeros((total,)).index_add_(0, begins, steps).cumsum(0).to(repeats.dtype)
+
+
+def sum_to_size(input, *size):
+    """The tensor summed over the dimensions along which `size` would be expanded to it."""
+    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    have = tuple(input.shape)
+    if len(shape) > len(have) or any(a not in (1, b) for a, b in zip(reversed(shape), reversed(have))):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
+    if shape == have:
+        return input
+    lead = len(have) - len(shape)
+    lost = list(range(lead)) + [lead + k for k, n in enumerate(shape) if n == 1 and have[lead + k] != 1]
+    return input.sum(lost, keepdim=True).reshape(shape) if lost else input.reshape(shape)
+
+
+def rot90(input, k=1, dims=(0, 1)):
+    """Turned by `k` quarters in the plane of two dimensions, from the first towards the second."""
+    n = input.dim()
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if n < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {n}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == n:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    for name, d in zip(("dim0", "dim1"), dims):
+        if not -n <= d < n:
+            raise RuntimeError(f"Rotation {name} out of range, {name} = {d}")
+    if k % 4 == 0:
+        return input.clone(memory_format=_C.contiguous_format)
+    if k % 4 == 2:
+        return input.flip(dims)
+    return input.flip(dims[1] if k % 4 == 1 else dims[0]).transpose(*dims)
+
+
+def tril_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """The positions of the lower triangle of a row by col matrix: two rows of indices."""
+    return _triangle_indices("tril", row, col, offset, dtype)
+
+
+def triu_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """The positions of the upper triangle of a row by col matrix: two rows of indices."""
+    return _triangle_indices("triu", row, col, offset, dtype)
+
+
+def _triangle_indices(name, row, col, offset, dtype):
+    for word, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{word} must be non-negative, got{size}")
+    dtype = dtype or _C.int64
+    if dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
+    ones = _op("ones")((row, col), dtype=_C.bool)
+    return nonzero(_op(name)(ones, offset)).t().contiguous().to(dtype)
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over several dimensions: `dims` of them, the last of a with the first of b, or two lists of dimensions."""
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = list(range(-dims, 0)), list(range(dims))
+    else:
+        first, second = ([d] if isinstance(d, int) else list(d) for d in (dims.tolist() if isinstance(dims, Tensor) else dims))
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    first, second = [d % a.dim() for d in first], [d % b.dim() for d in second]
+    for i, j in zip(first, second):
+        if a.size(i) != b.size(j) and 1 not in (a.size(i), b.size(j)):
+            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.size(i)} in dim {i} and second has size {b.size(j)} in dim {j}")
+        if a.size(i) == 1:
+            b = b.sum(j, keepdim=True)                  # a dimension of size 1 spreads
+        elif b.size(j) == 1:
+            a = a.sum(i, keepdim=True)
+    kept_a, kept_b = [d for d in range(a.dim()) if d not in first], [d for d in range(b.dim()) if d not in second]
+    rows, columns = [a.size(d) for d in kept_a], [b.size(d) for d in kept_b]
+    inner = math.prod(a.size(d) for d in first)
+    left = a.permute(kept_a + first).reshape(math.prod(rows), inner)
+    right = b.permute(second + kept_b).reshape(inner, math.prod(columns))
+    result = _op("mm")(left, right).reshape(rows + columns)
+    if out is not None and out.dtype is not result.dtype:
+        raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {_name(result.dtype)}, but got an output tensor with dtype {_name(out.dtype)}")
+    return result if out is None else _into(out, result)
+
+
+# ------------------------------------------------------------------------------------------------ asked of a tensor, or of the library
+def is_conj(input):
+    return input.is_conj()
+
+
+def is_neg(input):
+    return input.is_neg()
+
+
+def is_signed(input):
+    return input.dtype.is_signed
+
+
+def is_inference(input):
+    return input.is_inference()
+
+
+def is_same_size(input, other):
+    return input.shape == other.shape
+
+
+def resize_as_(input, the_template, *, memory_format=None):
+    """The tensor resized, in place, to the shape of another."""
+    return input.resize_as_(the_template)
+
+
+def detach_(input):
+    return input.detach_()
+
+
+def _assert(condition, message):
+    """assert, as a function that a tracer can see."""
+    assert condition, message
+
+
+_deterministic = {"mode": False, "warn": False, "precision": "highest"}
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Remembered and otherwise without effect: every operator here gives the same bits in every run."""
+    _deterministic.update(mode=bool(mode), warn=bool(warn_only))
+
+
+def are_deterministic_algorithms_enabled():
+    return _deterministic["mode"]
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return _deterministic["warn"]
+
+
+def set_float32_matmul_precision(precision):
+    """Remembered and otherwise without effect: float32 products are always computed in float32."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"Invalid precision {precision}; expected one of highest, high, medium")
+    _deterministic["precision"] = precision
+
+
+def get_float32_matmul_precision():
+    return _deterministic["precision"]
+
+
 # Functions that are methods too: the tensor is their first argument.
-for _function in (nonzero, argwhere, index_put, index_put_, equal, allclose, is_nonzero):
+for _function in (nonzero, argwhere, index_put, index_put_, equal, allclose, is_nonzero, repeat_interleave, rot90, sum_to_size):
     setattr(Tensor, _function.__name__, _function)

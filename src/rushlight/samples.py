@@ -113,6 +113,10 @@ def matrices(kind: str) -> Maker:
             if kind == "addmm": out += [Sample(t(m, n), t(m, k), t(k, n)), Sample(t(n), t(m, k), t(k, n), beta=0.5, alpha=2.0)]
             if kind == "addmv": out.append(Sample(t(m), t(m, k), t(k)))
             if kind == "baddbmm": out.append(Sample(t(3, m, n), t(3, m, k), t(3, k, n)))
+            if kind == "inner": out += [Sample(t(m, k), t(n, k)), Sample(t(k), t(k)), Sample(t(2, m, k), t(k)), Sample(t(m, k), t())]
+            if kind == "addr": out += [Sample(t(m, n), t(m), t(n)), Sample(t(n), t(m), t(n), beta=0.5, alpha=2.0)]
+            if kind == "addbmm": out.append(Sample(t(m, n), t(3, m, k), t(3, k, n), beta=0.5, alpha=2.0))
+            if kind == "bilinear": out += [Sample(t(2, m), t(2, k), t(n, m, k)), Sample(t(3, m), t(3, k), t(n, m, k), t(n))]
             if kind == "linear": out += [Sample(t(m, k), t(n, k)), Sample(t(m, k), t(n, k), t(n)), Sample(t(2, m, k), t(n, k), t(n))]
         return out
     return make
@@ -187,6 +191,32 @@ def joining(kind: str) -> Maker:
             "flip": lambda: [Sample(t(5), (0,)), Sample(t(2, 3, 4), (0, 2)), Sample(t(3, 40), (-1,)), Sample(t(2, 0), (1,))],
             "roll": lambda: [Sample(t(5), 2), Sample(t(2, 3), -1), Sample(t(3, 4), 1, 0), Sample(t(3, 4), (5, -2), (0, 1)), Sample(t(0, 3), 1, 0)],
             "triangle": lambda: [Sample(t(3, 3)), Sample(t(2, 5, 4), 1), Sample(t(4, 40), -2), Sample(t(0, 3)), Sample(t(3, 3), 9)],
+        }
+        return cases[kind]()
+    return make
+
+
+def arranging(kind: str) -> Maker:
+    """For the operators of ops/arrange.py: tensors to turn, tile and lay on diagonals, and parts to put into them."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        i = lambda high, *shape: rng.integers(0, high, shape)
+        scattered = lambda reduce, **more: Sample(t(4, 5), 0, i(4, 6, 5), t(6, 5), reduce, **more)
+        cases = {
+            "tile": lambda: [Sample(t(), (2,)), Sample(t(3), (2, 2)), Sample(t(2, 3), (3,)), Sample(t(2, 3), (0, 2))],
+            "repeat_each": lambda: [Sample(t(3), 2), Sample(t(2, 3), 3, 0), Sample(t(2, 3), 2, 1), Sample(t(2, 3), 0, 1), Sample(t(2, 3), 40)],
+            "matrix": lambda: [Sample(t(2, 3)), Sample(t(3, 40)), Sample(t(2, 3, 4)), Sample(t(0, 3))],
+            "diag_embed": lambda: [Sample(t(3)), Sample(t(2, 3), 1), Sample(t(2, 3), -1, 0, 2), Sample(t(4, 0)), Sample(t(2, 40))],
+            "diag": lambda: [Sample(t(3)), Sample(t(3), -1), Sample(t(3, 4)), Sample(t(4, 3), 1), Sample(t(40, 50), -2), Sample(t(2, 2), 5)],
+            "diagflat": lambda: [Sample(t(3)), Sample(t(2, 3), 1), Sample(t())],
+            "select_scatter": lambda: [Sample(t(3, 4), t(4), 0, 1), Sample(t(3, 4), t(3), 1, -1), Sample(t(3), t(), 0, 2)],
+            "slice_scatter": lambda: [Sample(t(6, 4), t(2, 4), 0, 1, 3), Sample(t(6, 4), t(6, 2), 1, 0, 4, 2), Sample(t(6), t(6)), Sample(t(6), t(2), 0, -2)],
+            "diagonal_scatter": lambda: [Sample(t(3, 3), t(3)), Sample(t(3, 5), t(3), 1), Sample(t(2, 3, 4), t(3, 2), 0, 0, 2), Sample(t(3, 3), t(2), -1)],
+            "masked_scatter": lambda: [Sample(t(3, 4), t(3, 4) > 0, t(12)), Sample(t(3, 4), t(4) > 0, t(3, 4)), Sample(t(), np.array(True), t(3))],
+            "scatter_reduce": lambda: [scattered(r) for r in ("sum", "prod", "mean", "amax", "amin")] + [scattered("sum", include_self=False), scattered(
+                "amax", include_self=False), scattered("mean", include_self=False)],
         }
         return cases[kind]()
     return make

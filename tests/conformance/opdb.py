@@ -22,6 +22,8 @@ GRADIENT_TOLERANCE = {**TOLERANCE, torch.float32: (1e-5, 1e-5), torch.complex64:
 HALF = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9}
 # Samples with more elements than this say nothing that smaller ones do not, and take torch itself seconds.
 TOO_BIG = 20_000
+# Sums of many products in another order than torch's: how many times the tolerance.
+LONG_SUMS = {"addbmm": 4}
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "resize_as_"}
 
@@ -115,11 +117,12 @@ def _both(info, ours, sample, **more):
 
 
 def _same_failure(expected, got, kind):
-    """Findings when either side raised; None when neither did."""
+    """Findings when either side raised; None when neither did. For out= only the type of the exception counts: torch has a dozen ways to say that
+    its dtype is wrong."""
     if expected.error is None and got.error is None: return None
     if expected.error is None: return [(kind, words_of(got.error))]
     if got.error is None: return [(kind, f"no error; torch has {words_of(expected.error)}")]
-    if same_type(got.error, expected.error) and same_words(got.error, expected.error): return []
+    if same_type(got.error, expected.error) and (kind == "out" or same_words(got.error, expected.error)): return []
     return [(kind, f"{words_of(got.error)} for torch's {words_of(expected.error)}")]
 
 
@@ -135,7 +138,7 @@ def check_sample(info, ours, sample, gradients=True, second=False):
     if failure is not None: return failure
     if any(isinstance(t, torch.Tensor) and t.dtype is torch.complex32 for t in flatten(expected.result)): return []     # numpy has none: nothing to compare by
     half = any(isinstance(t, torch.Tensor) and t.dtype in HALF for t in flatten([args, kwargs]))
-    word = difference(got.result, expected.result, values=info.name not in UNDEFINED)
+    word = difference(got.result, expected.result, LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED)
     wide = wide_sample(args, kwargs) if half else None
     if word and half:                                    # torch may round inside an operator: its float32 result, rounded once, is as right
         torch.manual_seed(7)
@@ -286,7 +289,9 @@ def check_out(info, ours, sample):
         what = f"out= of {outs[0].dtype}"
         if failure: findings += [(k, f"{what}: {w}") for k, w in failure]
         elif failure is None:
-            word = difference(list(my_outs), list(outs), values=info.name not in UNDEFINED)
+            # A wider out= holds what was computed in the result's own dtype: its tolerance counts.
+            own = {o.dtype: TOLERANCE.get(r.dtype, TOLERANCE.get(o.dtype)) for o, r in zip(outs, results)}
+            word = difference(list(my_outs), list(outs), LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED, tolerance={**TOLERANCE, **own})
             if word: findings.append(("out", f"{what}: {word}"))
     return findings
 
@@ -313,6 +318,7 @@ def check_errors(info, ours):
         try: bad = next(samples, None)
         except RuntimeError: break                      # torch itself refuses to make the sample (more than 64 dimensions)
         if bad is None: break
+        if any(isinstance(t, torch.Tensor) and t.dim() > 64 for t in flatten([bad.sample_input.input, bad.sample_input.args])): continue
         expected, got, *_ = _both(info, ours, bad.sample_input)
         if expected.error is None: continue
         failure = _same_failure(expected, got, "error")
@@ -328,7 +334,7 @@ def same_words(ours, theirs, count: int = 4) -> bool:
     return bool(mine) == bool(wanted) and mine[:len(wanted)] == wanted[:len(mine)]
 
 
-def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2):
+def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=True):
     """(samples run, [(dtype name, sample, kind, words)]): everything about one entry. `seconds`: samples differentiated twice."""
     findings, count = [], 0
     for d, dtype in enumerate(dtypes):
@@ -344,11 +350,11 @@ def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2):
             try:
                 twice = gradients and info.supports_gradgrad and d == 0 and i in spread(range(len(samples)), seconds)
                 found = check_sample(info, ours, sample, gradients, second=twice)
-                if i < forms: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
+                if i < forms and d == 0: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
             except Exception as error:   # noqa: BLE001
                 found = [("call", f"the comparison failed: {words_of(error)}")]
             findings += [(name, i, kind, words) for kind, words in found]
-    try: findings += [("", None, kind, words) for kind, words in check_errors(info, ours)]
+    try: findings += [("", None, kind, words) for kind, words in check_errors(info, ours)] if errors else []
     except Exception as error:           # noqa: BLE001
         findings.append(("", None, "error", f"the comparison failed: {words_of(error)}"))
     return count, findings

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from bridge import tensor_to_rl
+from bridge import to_rl
 
 import rushlight as rl
 from rushlight import _tensor_str
@@ -57,7 +57,7 @@ def test_text(seed):
         rl.set_default_dtype(rl.float64)
     for _ in range(15):
         t = example(choose)
-        assert repr(tensor_to_rl(t)) == repr(t), (t.dtype, t.shape, options)
+        assert repr(to_rl(t)) == repr(t), (t.dtype, t.shape, options)
 
 
 @pytest.mark.parametrize("make", [lambda m: m.zeros(2, 3, 0), lambda m: m.zeros(0), lambda m: m.zeros(0, dtype=m.int64),

@@ -209,8 +209,17 @@ def joint(t, defined, needed):
     for i, o in enumerate(outputs):
         present = i < len(defined) and defined[i] and o is not None and differentiable(o.dtype)
         cotangents.append(T.Sym(t.graph.node('input', (), {'index': None, 'cotangent': i}, o.shape, o.dtype)) if present else None)
-    roots = [t.inputs[i] for i in needed]
-    return gradients(outputs, cotangents, roots), cotangents
+    found = gradients(outputs, cotangents, [t.inputs[i] for i in needed])
+    return [None if g is None else _as_seen(t, i, g) for g, i in zip(found, needed)], cotangents
+
+
+def _as_seen(t, i, gradient):
+    """The gradient of an argument from that of its memory, which with a conj or neg bit holds something else."""
+    node, g = t.values[i].node, T.Sym(gradient)
+    while node is not t.inputs[i]:
+        g = T.conj(g) if node.op == 'conj' else -g
+        node = node.args[0]
+    return g.node
 
 
 def derivative(t):
@@ -257,6 +266,8 @@ def _trace_backward(request):
     with T.tracing(t.state):
         incoming = [add_tensor(t, g, 'grad') for g in grads]
         kept = [add_tensor(t, s, 'saved') for s in saved]
+        # What the forward graph calls its input is the memory, without conj and neg bits: it resolves them itself.
+        kept = [None if k is None else T.Sym(t.inputs[len(grads) + j]) for j, k in enumerate(kept)]
         slots = {slot: t.program.entry('sym', v, f'k{slot}') for slot, v in zip(d.slots, syms)}
         arrived = dict(zip(d.saved, kept))
         if len(forward.outputs) == 1 and not d.hidden: arrived.setdefault(forward.outputs[0], incoming[0])

@@ -57,8 +57,10 @@ def tile_map(k):
 
 
 def mergeable(k, touched, a, b):
-    """Is axis a, just outside b, the continuation of b in every access? (In an empty space every axis is.)"""
-    if any(is_zero(size) for size in k.sizes): return True
+    """Is axis a, just outside b, the continuation of b in every access? (Where a loop over their group runs never, every axis is; an empty
+    reduction still has its rows.)"""
+    groups = [g for g in (k.outer, k.inner_axes, k.rows) if a in g or b in g] or [[a, b]]
+    if any(is_zero(k.sizes[x]) for g in groups for x in g): return True
     return all(known_equal(d.get(a, 0), k.sizes[b] * d.get(b, 0)) for d in touched)
 
 

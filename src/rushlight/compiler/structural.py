@@ -149,8 +149,20 @@ def _scatter(g, y, base, src, *indices):
         count = T.scatter(mine, indices, theirs, 'add')
         share = g / count
         return (mine * share, theirs * at(share)) + dead
-    if combine == 'mul': return (g * y / base, at(g * y) / src) + dead
+    if combine == 'mul': return _scatter_product(g, y, base, src, indices, at) + dead
     raise NotImplementedError(f'the derivative of scatter with combine={combine!r} is not implemented')
+
+
+def _scatter_product(g, y, base, src, indices, at):
+    """Each factor's gradient is the product of the others. A factor that is 0 is left out of a product made anew; of two zeros neither matters."""
+    zero, one = T.prim('eq', base, 0), T.const(1, base.dtype)
+    safe = T.where(zero, one, base)
+    g_base = g * T.scatter(safe, indices, src, 'mul') / safe
+    src_zero = T.prim('eq', src, 0)
+    zeros = T.scatter(T.expand(T.const(0, 'i64'), base.shape), indices, T.cast(src_zero, 'i64'), 'add')
+    single = src_zero & T.prim('eq', at(zeros), 1)
+    without = T.scatter(base, indices, T.where(single, one, src), 'mul')
+    return g_base, T.where(single, at(g * without), at(g * y) / T.where(src_zero, one, src))
 
 
 def _cat(g, y, *xs):

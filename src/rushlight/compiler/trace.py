@@ -198,10 +198,21 @@ def cast(x, dtype):
     node = x.node
     if node.dtype == dtype: return x
     if node.op == 'const': return _like(const(_convert_number(node.attrs['value'], dtype), dtype), x)
-    if node.op == 'scalar': return _like(Sym(node.graph.node('scalar', (), node.attrs, (), dtype)), x)
+    if node.op == 'scalar' and not _narrows(node, dtype): return retyped(x, dtype)
     if node.op == 'size' and (dtype == 'i64' or _float(dtype) and node.dtype == 'i64'):
         return Sym(node.graph.node('size', (), node.attrs, (), dtype))
     return _like(Sym(node.graph.node('cast', (node,), None, node.shape, dtype)), x)
+
+
+def retyped(x, dtype):
+    """A run-time number read as another dtype: a later cast starts from the number again."""
+    return _like(Sym(x.node.graph.node('scalar', (), x.node.attrs, (), dtype)), x)
+
+
+def _narrows(scalar, dtype):
+    """A number cast to what cannot hold it (a float to an integer, anything to half): a further cast starts from there, not from the number."""
+    kind = scalar.attrs['kind']
+    return dtype in HALF or kind in 'fc' and not (_float(dtype) or _complex(dtype)) or kind == 'c' and not _complex(dtype)
 
 
 def _like(new, old):
@@ -621,7 +632,7 @@ def _refuse(definition, rule, values, types):
 
 def _cast_operand(x, dtype, rule):
     if rule == 'first_float' and x.kind is None and not (_float(x.dtype) or _complex(x.dtype)): return x
-    return cast(x, dtype)
+    return retyped(x, dtype) if x.node.op == 'scalar' else cast(x, dtype)
 
 
 def _prepare(value, kind):

@@ -312,22 +312,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 # --------------------------------------------------------------------------------------------------- bilinear and distances
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`y[o] = x1ᵀ W[o] x2 + b[o]`."""
-    features, in1, in2 = weight.shape
-    if input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
-    if input1.shape[-1] != in1:
-        raise RuntimeError(f"bilinear(): input1 size does not match weight size: got {input1.shape[-1]} but expected {in1}")
-    if input2.shape[-1] != in2:
-        raise RuntimeError(f"bilinear(): input2 size does not match weight size: got {input2.shape[-1]} but expected {in2}")
-    batch = tuple(input1.shape[:-1])
-    first = input1.reshape(-1, in1)                                                 # (n, in1)
-    left = rl.matmul(first, weight.permute(1, 0, 2).reshape(in1, features * in2))   # (n, out * in2)
-    result = (left.reshape(-1, features, in2) * input2.reshape(-1, 1, in2)).sum(-1).reshape((*batch, features))
-    return result if bias is None else result + bias
-
-
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; each length counts as at least `eps`."""
     dtype = rl.promote_types(x1.dtype, x2.dtype)

@@ -1,2 +1,2 @@
 """Every operator, one place each. Importing this package registers them all."""
-from . import activation, create, elementwise, index, loss, matmul, norm, optimizer, random, reduce, views  # noqa: F401
+from . import activation, arrange, create, elementwise, index, loss, mathematics, matmul, norm, optimizer, random, reduce, views  # noqa: F401

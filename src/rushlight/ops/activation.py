@@ -9,7 +9,6 @@ from ..samples import channels, reduction, unary
 from .common import FOUND_DTYPE, hint, wrap_dim
 from .elementwise import exp, log1p, neg, sigmoid, tanh, where
 
-
 _NO_COMPLEX_CLAMP = NotImplementedError("clamp is not supported for complex types")
 
 

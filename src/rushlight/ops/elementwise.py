@@ -202,7 +202,7 @@ def positive(x):
     """`+self`: the tensor itself."""
 
 
-@op("abs(Tensor self) -> Tensor", rule="real", inplace=True, aliases=("absolute",), node="AbsBackward0", out=FOUND_DTYPE, refuses="b",
+@op("abs(Tensor self) -> Tensor", rule="real", inplace="In-place abs is not supported for complex tensors.", aliases=("absolute",), node="AbsBackward0", out=FOUND_DTYPE, refuses="b",
     kernel="abs_cpu", samples=unary(near=[0]))
 def abs(x):
     """The absolute value."""
@@ -650,7 +650,8 @@ def copysign(self, other):
 
 def _not_negative(number, name, x):
     """x, after testing a tolerance. (torch's message ends with the number, which is not known here.)"""
-    return required(T.prim("le", T.const(0, number.dtype), number), x, ("RuntimeError", f"{name} must be greater than or equal to zero"))
+    number = T.cast(number, "f64")
+    return required(T.prim("le", T.const(0, "f64"), number), x, ("RuntimeError", f"{name} must be greater than or equal to zero"))
 
 
 def _isclose_rule(self, other, *_):
@@ -668,10 +669,11 @@ def isclose(self, other, rtol, atol, equal_nan):
     real = T.is_float(self.dtype)
     if equal_nan and real:
         close = close | (T.prim("ne", self, self) & T.prim("ne", other, other))
-    a, b = (self, other) if real else (T.cast(self, "f64"), T.cast(other, "f64"))
-    allowed = T.cast(atol, a.dtype) + T.prim("abs", T.cast(rtol, a.dtype) * b)
+    a, b = (self, other) if real or T.is_complex(self.dtype) else (T.cast(self, "f64"), T.cast(other, "f64"))
+    wide = T.real_dtype(a.dtype)
+    allowed = T.cast(atol, wide) + T.cast(rtol, wide) * T.prim("abs", b)
     gap = T.prim("abs", a - b)
-    return close | (T.prim("lt", gap, T.const(INF, a.dtype)) & T.prim("le", gap, allowed))
+    return close | (T.prim("lt", gap, T.const(INF, wide)) & T.prim("le", gap, allowed))
 
 
 # ------------------------------------------------------------------------------------------------------------ selection

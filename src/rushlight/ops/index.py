@@ -21,7 +21,7 @@ def _bounded(index, size, dim, exception="RuntimeError", wrap=False, words=_OUT_
     return T.where(index < 0, index + n, index) if wrap else index
 
 
-def _grid(shape, skip=None):
+def grid(shape, skip=None):
     """One index per dimension of an output of this shape."""
     return [None if d == skip else T.iota(n, d, len(shape)) for d, n in enumerate(shape)]
 
@@ -54,16 +54,17 @@ def gather(self, dim, index, sparse_grad):
         if k != d and i.shape[k] > x.shape[k]:
             raise RuntimeError(f"Size does not match at dimension {k} expected index {shape_text(i.shape)} to be no larger than self "
                                f"{shape_text(x.shape)} apart from dimension {d}")
-    at = _grid(i.shape, d)
+    at = grid(i.shape, d)
     at[d] = _bounded(i, x.shape[d], d)
     return T.reshape(T.load(x, at), index.shape)
 
 
-def _scatter(self, dim, index, src, combine, name):
+def placed_source(self, dim, index, src, name):
+    """(self with at least one dimension, where each source element goes, the part of src that the index covers), or None for an empty index."""
     d = wrap_dim(dim, self.ndim)
     x, i = at_least_1d(self), _gather_index(index, name)
     if _is_empty(i):
-        return self
+        return None
     if i.ndim != x.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     number = T.scalar_kind(src) is not None
@@ -76,8 +77,16 @@ def _scatter(self, dim, index, src, combine, name):
             raise RuntimeError(f"Expected index {shape_text(i.shape)} to be no larger than self {shape_text(x.shape)} apart from dimension {d}{also}")
     for k in range(i.ndim):
         src = T.slice(src, k, 0, i.shape[k], 1)
-    at = _grid(i.shape, d)
+    at = grid(i.shape, d)
     at[d] = _bounded(i, x.shape[d], d)
+    return x, at, src
+
+
+def _scatter(self, dim, index, src, combine, name):
+    placed = placed_source(self, dim, index, src, name)
+    if placed is None:
+        return self
+    x, at, src = placed
     return T.reshape(T.scatter(x, at, src, combine), self.shape)
 
 
@@ -129,7 +138,7 @@ def index_select(self, dim, index):
     i, x = at_least_1d(T.cast(index, "i64")), at_least_1d(self)
     if self.ndim == 0 and not i.shape[0] == 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {hint(i.shape[0])} value(s)")
-    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at = grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
     at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words=_OUT_OF_SELF + ": index {value} along dimension %d of size {size}"), d, x.ndim)
     return T.reshape(T.load(x, at), self.shape) if self.ndim == 0 else T.load(x, at)
 
@@ -158,7 +167,7 @@ def index_add(self, dim, index, source, alpha):
                            f"{shape_text(self.shape)} source.shape = {shape_text(source.shape)}")
     if not i.shape[0] == src.shape[d]:
         raise RuntimeError(f"index_add_(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim): ({hint(src.shape[d])}), for dim: {d}")
-    at = _grid(src.shape, d)
+    at = grid(src.shape, d)
     at[d] = _column(_bounded(i, x.shape[d], d), d, x.ndim)
     return T.reshape(T.scatter(x, at, src * T.cast(alpha, src.dtype), "add"), self.shape)
 
@@ -193,7 +202,7 @@ def index_copy(self, dim, index, source):
                            f"{d} and source slice shape: {cut(src.shape)} at dimension 0.")
     if source.ndim and not i.shape[0] == src.shape[d]:
         raise IndexError(f"index_copy_(): Number of indices ({hint(i.shape[0])}) should be equal to source.size(dim) ({hint(src.shape[d])})")
-    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at = grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
     at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", words="index_copy_(): " + _OUT_OF_BOUNDS), d, x.ndim)
     return T.reshape(T.scatter(x, at, T.expand(src, x.shape[:d] + (i.shape[0],) + x.shape[d + 1:]), "set"), self.shape)
 
@@ -210,7 +219,7 @@ def index_fill(self, dim, index, value):
     if T.is_complex(value.dtype) and not T.is_complex(self.dtype):
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     i, x = _index_vector(index, "Index has to be a vector/scalar", RuntimeError), at_least_1d(self)
-    at = _grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
+    at = grid(x.shape[:d] + (i.shape[0],) + x.shape[d + 1:], d)
     at[d] = _column(_bounded(i, x.shape[d], d, "IndexError", wrap=True), d, x.ndim)
     fill = T.expand(T.cast(value, self.dtype), x.shape[:d] + (i.shape[0],) + x.shape[d + 1:])
     return T.reshape(T.scatter(x, at, fill, "set"), self.shape)
@@ -339,7 +348,7 @@ def take_along_dim(self, indices, dim):
                            f"and {indices.ndim} dimensions for indices")
     others = broadcast_shapes(self.shape[:d] + (1,) + self.shape[d + 1:], indices.shape[:d] + (1,) + indices.shape[d + 1:])
     shape = others[:d] + (indices.shape[d],) + others[d + 1:]
-    at = _grid(shape, d)
+    at = grid(shape, d)
     for k in range(self.ndim):
         if k != d and self.shape[k] == 1:
             at[k] = T.const(0, "i64")
@@ -393,7 +402,7 @@ def view_backward_expand(grad, size):
 @op("slice_backward(Tensor grad, SymInt[] size, int dim, SymInt start, SymInt step) -> Tensor", rule=None, layout="contiguous", on="-")
 def slice_backward(grad, size, dim, start, step):
     """Zeros with the gradient in the place of the slice."""
-    at = _grid(grad.shape)
+    at = grid(grad.shape)
     at[dim] = T.size(start, "i64") + at[dim] * T.size(step, "i64")
     return T.scatter(_zeros(size, grad.dtype), at, grad, "set")
 
@@ -450,9 +459,10 @@ def as_strided_backward(grad, base_size, base_stride, base_offset, size, stride,
         extent = reach if reach > extent else extent
     memory = T.scatter(_zeros((extent,), grad.dtype), [_address(size, stride, offset - low)], grad, "add")
     where_base = _address(base_size, base_stride, base_offset - low)
-    ones = T.expand(T.const(1, grad.dtype), tuple(base_size))
-    counts = T.scatter(_zeros((extent,), grad.dtype), [where_base], ones, "add")
-    return T.expand(T.load(memory / T.prim("maximum", counts, T.const(1, grad.dtype)), [where_base]), tuple(base_size))
+    real = T.real_dtype(grad.dtype)
+    ones = T.expand(T.const(1, real), tuple(base_size))
+    counts = T.scatter(_zeros((extent,), real), [where_base], ones, "add")
+    return T.expand(T.load(memory / T.cast(T.prim("maximum", counts, T.const(1, real)), grad.dtype), [where_base]), tuple(base_size))
 
 
 def _address(size, stride, offset):

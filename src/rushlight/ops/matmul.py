@@ -6,7 +6,6 @@ from ..registry import op
 from ..samples import matrices
 from .common import OUT_TENSOR_DTYPE, broadcast_shapes, hint, numel_of, shape_text
 
-
 _ADDMM = dict(out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_")
 
 
@@ -216,3 +215,78 @@ def linear(input, weight, bias):
                                f"Target sizes: [{hint(rows)}, {hint(n)}].  Tensor sizes: {shape_text(bias.shape)}")
         out = out + bias
     return T.reshape(out, input.shape[:-1] + (n,))
+
+
+@op("inner(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_",
+    samples=matrices("inner"))
+def inner(self, other):
+    """Sums of products over the last dimensions of both."""
+    if self.ndim == 0 or other.ndim == 0:
+        return self * other
+    k = self.shape[-1]
+    if not k == other.shape[-1]:
+        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {shape_text(self.shape)} and {shape_text(other.shape)}")
+    a = T.reshape(self, (numel_of(self.shape[:-1]), k))
+    b = T.reshape(other, (numel_of(other.shape[:-1]), k))
+    return T.reshape(T.matmul(a, T.permute(b, (1, 0))), self.shape[:-1] + other.shape[:-1])
+
+
+@op("vdot(Tensor self, Tensor other) -> Tensor", rule=_dot_rule, layout="contiguous", node="VdotBackward0", refuses="b", kernel="vdot",
+    out="result dtype {out} does not match input dtype {result}", samples=matrices("dot"))
+def vdot(self, other):
+    """`dot` with the first vector conjugated."""
+    if self.ndim != 1 or other.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {other.ndim}D tensors")
+    return _dot(T.conj(self), other)
+
+
+@op("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="same", inplace=True, layout="contiguous",
+    node="AddrBackward0", samples=matrices("addr"))
+def addr(self, vec1, vec2, beta, alpha):
+    """`beta * self + alpha * outer(vec1, vec2)`."""
+    if vec1.ndim != 1 or vec2.ndim != 1:
+        which, x = ("vec1", vec1) if vec1.ndim != 1 else ("vec2", vec2)
+        raise RuntimeError(f"addr: Expected 1-D argument {which}, but got {x.ndim}-D")
+    return _add_product(self, T.reshape(vec1, (vec1.shape[0], 1)) * T.reshape(vec2, (1, vec2.shape[0])), beta, alpha)
+
+
+@op("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="match", inplace=True, layout="contiguous",
+    node="AddbmmBackward0", out=OUT_TENSOR_DTYPE, refuses="b", samples=matrices("addbmm"))
+def addbmm(self, batch1, batch2, beta, alpha):
+    """`beta * self` and `alpha` times the sum of the products of a batch of matrices."""
+    if batch1.ndim != 3 or batch2.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor" if batch1.ndim != 3 else "batch2 must be a 3D tensor")
+    if not batch1.shape[0] == batch2.shape[0]:
+        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {hint(batch1.shape[0])} and {hint(batch2.shape[0])}")
+    if not batch1.shape[2] == batch2.shape[1]:
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({hint(batch1.shape[1])}x{hint(batch1.shape[2])} and "
+                           f"{hint(batch2.shape[1])}x{hint(batch2.shape[2])})")
+    # One product of [m, batch * k] with [batch * k, n]: the sum over the batch is part of the sum over k.
+    n, m, k = batch1.shape
+    left = T.reshape(T.permute(batch1, (1, 0, 2)), (m, n * k))
+    right = T.reshape(batch2, (n * k, batch2.shape[2]))
+    return _add_product(self, T.matmul(left, right), beta, alpha)
+
+
+@op("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", rule="match", layout="contiguous", on="F torch", out=False,
+    refuses="b", kernel="addmm_impl_cpu_", samples=matrices("bilinear"))
+def bilinear(input1, input2, weight, bias):
+    """`y[o] = x1 W[o] x2 + b[o]`, one kernel after the first product."""
+    if weight.ndim != 3:
+        raise RuntimeError(f"bilinear(): weight must be 3-D, but its shape is {shape_text(weight.shape)}")
+    features, in1, in2 = weight.shape
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    for k in range(input1.ndim - 1):
+        if not input1.shape[k] == input2.shape[k]:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {k}: got {hint(input1.shape[k])} and {hint(input2.shape[k])}")
+    for name, x, size in (("input1", input1, in1), ("input2", input2, in2)):
+        if not x.shape[-1] == size:
+            raise RuntimeError(f"bilinear(): {name} size does not match weight size: got {hint(x.shape[-1])} but expected {hint(size)}")
+    if bias is not None and not (bias.ndim == 1 and bias.shape[0] == features):
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {hint(bias.shape[0])} but expected {hint(features)}")
+    rows = numel_of(input1.shape[:-1])
+    left = T.matmul(T.reshape(input1, (rows, in1)), T.reshape(T.permute(weight, (1, 0, 2)), (in1, features * in2)))
+    products = T.reshape(left, (rows, features, in2)) * T.reshape(input2, (rows, 1, in2))
+    out = T.reshape(T.reduce("sum", products, (2,)), input1.shape[:-1] + (features,))
+    return out if bias is None else out + bias

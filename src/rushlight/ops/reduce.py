@@ -7,6 +7,7 @@ from ..compiler import trace as T
 from ..registry import op
 from ..samples import reduction
 from .common import OUT_TENSOR_DTYPE, drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
+from .create import cat
 from .elementwise import truth
 
 
@@ -141,6 +142,11 @@ min = _max_min("min", "amin", "argmin", "minimum")
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
     dims = wrap_dims(dim, x.ndim)
+    if dim is None and _empty(x, dims):
+        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+    for d in dims:
+        if x.ndim and x.shape[d] == 0:
+            raise IndexError(f"aminmax: Expected reduction dim {d} to have non-zero size.")
     return drop_dims(T.reduce("amin", x, dims), dims, keepdim), drop_dims(T.reduce("amax", x, dims), dims, keepdim)
 
 
@@ -338,22 +344,45 @@ def cumprod(x, dim, dtype=None):
 
 @cumprod.gradient("self")
 def _(grad, self, result, dim):
-    # Away from zeros: reverse running sum of grad*result, divided by self. At and after the first zero: the element at the zero gets the sum
-    # of grad times the product of the others, later ones 0.
-    d = wrap_dim(dim, self.ndim)
+    return _cumprod_backward(grad, self, result, wrap_dim(dim, self.ndim))
+
+
+@op("_cumprod_backward(Tensor cotangent, Tensor self, Tensor result, int dim) -> Tensor", rule="float", on="-", out=False)
+def _cumprod_backward(cotangent, self, result, dim):
+    """The gradient of cumprod. Before the first zero: the reverse running sum of cotangent*result, divided by self. The element at the first zero
+    gets the sum of the cotangent times the product of the others, later ones nothing."""
     if self.ndim == 0:
-        return grad
+        return cotangent
     zero = T.const(0, self.dtype)
     is_zero = T.prim("eq", self, zero)
-    zeros_so_far = T.scan("sum", T.cast(is_zero, "i64"), d)
+    zeros_so_far = T.scan("sum", T.cast(is_zero, "i64"), dim)
     clean = T.prim("eq", zeros_so_far, T.const(0, "i64"))
     first = is_zero & T.prim("eq", zeros_so_far, T.const(1, "i64"))
-    safe = T.where(is_zero, 1, self)
-    plain = T.scan("sum", T.where(clean, grad * result, zero), d, reverse=True) / safe
-    filled = T.scan("prod", T.where(first, 1, self), d)
-    from_first = T.prim("le", T.const(1, "i64"), zeros_so_far)
-    at_zero = T.scan("sum", T.where(from_first, grad * filled, zero), d, reverse=True)
+    plain = T.scan("sum", T.where(clean, cotangent * result, zero), dim, reverse=True) / T.where(is_zero, 1, self)
+    filled = T.scan("prod", T.where(first, 1, self), dim)
+    at_zero = T.scan("sum", T.where(clean, zero, cotangent * filled), dim, reverse=True)
     return T.where(clean, plain, T.where(first, at_zero, zero))
+
+
+@_cumprod_backward.gradient("self")
+def _(grad, cotangent, self, dim):
+    # The formula above is right in value, not in slope, at zeros. With one row for each element left out (a 1 in its place) the gradient is a sum of
+    # running products of that matrix, and their gradients are this operator's again.
+    if self.ndim == 0:
+        return None
+    n, rank = self.shape[dim], self.ndim + 1
+    out, along = T.iota(n, dim, rank), T.iota(n, dim + 1, rank)
+    left_out = T.prim("eq", out, along)
+    row, column = (lambda x: T.unsqueeze(x, dim)), (lambda x: T.unsqueeze(x, dim + 1))
+    others = T.where(left_out, T.const(1, self.dtype), T.expand(row(self), self.shape[:dim] + (n,) + self.shape[dim:]))
+    weight = T.where(T.prim("le", out, along), row(cotangent) * column(grad), 0)
+    slope = _cumprod_backward(weight, others, cumprod(others, dim + 1), dim + 1)
+    return T.squeeze(T.reduce("sum", T.where(left_out, 0, slope), (dim,)), (dim,))
+
+
+@_cumprod_backward.gradient("result")
+def _(grad):
+    return None                       # a function of self, whose gradient has it
 
 
 @op("trace(Tensor self) -> Tensor", rule="acc", layout="contiguous", node="TraceBackward0", out=False)
@@ -363,3 +392,53 @@ def trace(x):
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}: {shape_text(x.shape)}")
     i, j = T.iota(x.shape[0], 0, 2), T.iota(x.shape[1], 1, 2)
     return drop_dims(T.reduce("sum", T.where(T.prim("eq", i, j), x, 0), (0, 1)), (0, 1), False)
+
+
+def _running(name, better, doc):
+    """cummax, cummin: the running extreme and where it was last met; NaN stays once met."""
+    def body(x, dim):
+        d = wrap_dim(dim, x.ndim)
+        if x.ndim == 0:
+            return x, T.const(0, "i64")
+        return T.scan(better, x, d), T.scan("arg" + better, x, d)
+    body.__name__, body.__doc__ = name, doc
+    return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, layout="contiguous", node=f"{name.capitalize()}Backward0",
+              refuses="c", kernel=f"{name}_cpu", out="expected scalar_type {result} but found {out}",
+              samples=reduction(dim_required=True, keepdim=False))(body)
+
+
+cummax = _running("cummax", "max", "The running maximum along `dim`, and its indices.")
+cummin = _running("cummin", "min", "The running minimum along `dim`, and its indices.")
+
+
+@op("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", layout="contiguous",
+    refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, samples=reduction())
+def nanmean(x, dim, keepdim, dtype):
+    """The mean of what is not NaN."""
+    dims = wrap_dims(dim, x.ndim)
+    absent = T.prim("ne", x, x)
+    count = T.reduce("sum", T.where(absent, T.const(0, x.dtype), T.const(1, x.dtype)), dims)
+    return drop_dims(T.reduce("sum", T.where(absent, 0, x), dims) / count, dims, keepdim)
+
+
+@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, layout="contiguous",
+    out="expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
+def diff(self, n, dim, prepend, append):
+    """The difference of neighbours along `dim`, `n` times over; `prepend` and `append` are joined on first."""
+    if self.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    d = wrap_dim(dim, self.ndim)
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    parts = [p for p in (prepend, self, append) if p is not None]
+    for p in parts:
+        if p.ndim != self.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    x = cat(parts, d) if len(parts) > 1 else self
+    for _ in range(n):
+        size = x.shape[d]
+        if size == 0:
+            return x
+        later, earlier = T.slice(x, d, 1, size, 1), T.slice(x, d, 0, size - 1, 1)
+        x = later ^ earlier if x.dtype == "b1" else later - earlier
+    return x

@@ -1,0 +1,93 @@
+"""Every operator that torch's database also has: values, dtypes, shapes, strides, gradients, second gradients, in-place and out= forms, bad input.
+
+A bounded number of samples each; `walk.py` runs them all. What differs is listed in KNOWN, by name and with the reason; an entry that no longer differs
+fails its test, so the table cannot grow stale.
+"""
+import warnings
+
+import opdb
+import pytest
+import torch
+
+from rushlight import registry
+
+ENTRIES = {name: (info, ours) for name, info, ours in opdb.entries()}
+WHOLE = (torch.int64, torch.bool)
+# One of these for each entry, in turn: every family of operators meets all of them.
+TURNS = (torch.bfloat16, torch.float64, torch.float16, torch.uint8)
+
+CAT_OUT = "torch raises TypeError for the same refusal"
+DRAW = "a draw is not part of the graph; torch connects it with zero gradients"
+# (entry, kind of check): (words that every finding of that kind has, why)
+KNOWN = {
+    ("cat", "out"): ("can't be cast", CAT_OUT), ("stack", "out"): ("can't be cast", CAT_OUT), ("hstack", "out"): ("can't be cast", CAT_OUT),
+    ("vstack", "out"): ("can't be cast", CAT_OUT), ("dstack", "out"): ("can't be cast", CAT_OUT), ("column_stack", "out"): ("can't be cast", CAT_OUT),
+    ("cat", "error"): ("error input 6", "an empty out= tensor that is also an operand: torch refuses the object, here only shared memory counts"),
+    ("narrow", "error"): ("must be int, not Tensor", "a tensor as `start` is refused by its type, not by its dtype"),
+    ("normal", "gradient"): ("require grad", DRAW), ("normal/number_mean", "gradient"): ("require grad", DRAW), ("bernoulli", "gradient"): ("require grad", DRAW),
+    ("normal", "out"): ("", "torch draws in the dtype of out=; here the result is drawn, then converted"),
+    ("normal/number_mean", "out"): ("", "torch draws in the dtype of out=; here the result is drawn, then converted"),
+    ("bernoulli", "out"): ("can't be cast", "torch draws in the dtype of out=; here the result is drawn, then converted"),
+    ("nn.functional.rrelu", "call"): ("rrelu(training=True)", "the random slopes are not there yet"),
+    ("nn.functional.rrelu", "inplace"): ("rrelu(training=True)", "the random slopes are not there yet"),
+    ("nn.functional.layer_norm", "gradient"): ("argument", "rows of one element: the exact gradient is 0; torch's is rounding times 1/sqrt(eps)"),
+    ("norm/nuc", "call"): ("linalg.svd", "needs the singular values"), ("norm/nuc", "out"): ("linalg.svd", "needs the singular values"),
+    ("nansum", "out"): ("nansum_cpu", "torch has no kernel for an integer out= of floats; here they are summed as integers"),
+    ("nanmean", "out"): ("nansum_cpu", "as nansum"),
+    ("addbmm", "inplace"): ("Bad in-place call", "torch lets addbmm_ change the shape of self"),
+    ("addr", "inplace"): ("2D tensor expected", "the same refusal in other words"),
+    ("digamma", "gradient"): ("values differ", "torch's float32 trigamma is off by 1e-6 near its poles"),
+    ("diff", "out"): ("found Double", "torch takes any out= when nothing is subtracted"),
+    ("inner", "out"): ("got double", "torch takes any out= for 0-dim operands"),
+    ("float_power", "inplace"): ("float_power_", "the shape is judged before the dtype"),
+    ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
+}
+
+# Without complex bodies so far: they refuse complex numbers.
+NO_COMPLEX = """acos acosh angle asin asinh atan atanh cos cosh exp exp2 expm1 float_power ldexp lerp log log10 log1p log2 logaddexp logsumexp pow __rpow__ rsqrt sigmoid sin sinc sinh
+sqrt tan tanh nn.functional.rms_norm nn.functional.silu/complex nn.functional.tanhshrink""".split()
+
+
+def judge(name, findings):
+    """Fail on findings that KNOWN does not explain, and on entries of KNOWN that nothing was found for."""
+    expected = {kind: KNOWN[entry, kind] for entry, kind in KNOWN if entry == name}
+    unexplained = [f"{kind}: {words} ({dtype} sample {i})" for dtype, i, kind, words in findings if kind not in expected or expected[kind][0] not in words]
+    assert not unexplained, "\n".join(unexplained)
+    found = {kind for _, _, kind, _ in findings}
+    stale = [f"{kind}: {expected[kind][1]}" for kind in expected if kind not in found]
+    assert not stale, f"listed in KNOWN and not found: {stale}"
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_agrees_with_torch(name):
+    info, ours = ENTRIES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, findings = opdb.check_operator(info, ours, (torch.float32,), limit=4, seconds=1, forms=2)
+        others = (*WHOLE, TURNS[list(ENTRIES).index(name) % len(TURNS)])
+        findings += opdb.check_operator(info, ours, others, limit=1, seconds=0, forms=0, errors=False)[1]
+    judge(name, findings)
+
+
+@pytest.mark.parametrize("name", [n for n, (info, _) in ENTRIES.items() if info.supports_dtype(torch.complex64, "cpu")])
+def test_complex_numbers(name):
+    info, ours = ENTRIES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, findings = opdb.check_operator(info, ours, (torch.complex64,), limit=2, seconds=0, forms=0, errors=False)
+    findings = [words for _, _, kind, words in findings if (name, kind) not in KNOWN]
+    if name in NO_COMPLEX:
+        assert findings and all("NotImplementedError" in words and "complex" in words.lower() for words in findings), findings
+    else:
+        assert not findings, findings
+
+
+def test_nothing_is_left_out():
+    """Every operator of the registry that torch's database knows by name is among the entries."""
+    names = {info.name for info, _ in ENTRIES.values()}
+    known = {info.name for info in opdb.invocations.op_db}
+    for definition in registry.all():
+        for space, prefix in (("torch", ""), ("Tensor", ""), ("F", "nn.functional."), ("linalg", "linalg."), ("special", "special.")):
+            name = prefix + definition.short_name
+            if space in definition.on and name in known: assert name in names, name
+    assert {name for name, _ in KNOWN} <= set(ENTRIES) and set(NO_COMPLEX) <= set(ENTRIES)
