@@ -34,12 +34,11 @@ KNOWN = {
     ("norm/nuc", "call"): ("linalg.svd", "needs the singular values"), ("norm/nuc", "out"): ("linalg.svd", "needs the singular values"),
     ("nansum", "out"): ("nansum_cpu", "torch has no kernel for an integer out= of floats; here they are summed as integers"),
     ("nanmean", "out"): ("nansum_cpu", "as nansum"),
-    ("addbmm", "inplace"): ("Bad in-place call", "torch lets addbmm_ change the shape of self"),
     ("addr", "inplace"): ("2D tensor expected", "the same refusal in other words"),
     ("digamma", "gradient"): ("values differ", "torch's float32 trigamma is off by 1e-6 near its poles"),
     ("diff", "out"): ("found Double", "torch takes any out= when nothing is subtracted"),
     ("inner", "out"): ("got double", "torch takes any out= for 0-dim operands"),
-    ("float_power", "inplace"): ("float_power_", "the shape is judged before the dtype"),
+    ("lerp", "out"): ("Found dtype", "torch refuses a wider out= only beside a number as weight"),
     ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
 }
 

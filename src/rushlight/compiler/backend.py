@@ -11,8 +11,10 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
 """
 from . import jit, log, special
 from .emit.llvm import NestEmitter
+from .emit.values import MEMORY
 from .fuse import Fusion, normalise, partial_layout
-from .graph import is_complex, itemsize, same_shape, text
+from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
+from .graph import closure as closure_of
 from .loops import Kernel, Memory, closure, is_zero
 from .memory import Allocator, hazard, share_temporaries
 from .schedule import schedule
@@ -46,6 +48,9 @@ class Build:
         self.graph = graph = self.results[0].node.graph
         wanted = [o.node if same_shape(o.node.shape, o.shape) else graph.node('expand', (o.node,), {}, o.shape, o.node.dtype)
                   for o in self.results]
+        for node in closure_of(wanted):
+            if node.dtype not in MEMORY:
+                raise NotImplementedError(f'{TORCH_NAME[node.dtype]} tensors can be stored and viewed, but not computed with')
         roots, checks = normalise(graph, wanted)
         roots = [nothing(graph, r) if any(is_zero(d) for d in r.shape) else r for r in roots]
         self.outputs = {}

@@ -28,8 +28,13 @@ def _native(body):
     return function
 
 
+IN_DOUBLE = set()                # names of what is computed in double, for whoever rounds the result further
+
+
 def _widened(body, kind='mid'):
     """Float operands are computed in double and rounded once."""
+    IN_DOUBLE.add(body.__name__)
+
     def function(f, *args):
         if args[0].elem == 'double':
             return body(f, *args)

@@ -3,7 +3,7 @@
 Pointers, sizes and strides arrive in p and n, in the order of first use, so two kernels that do the same have the same text, whatever
 they came from. Strides along the vectorised axis decide how a value is loaded: 1 as a vector, 0 once per row, others lane by lane.
 """
-from .. import symbolic
+from .. import mathlib, symbolic
 from ..graph import itemsize
 from ..loops import BLOCK, ROWS, closure, is_one, is_zero
 from ..primitives import PRIMITIVES
@@ -13,6 +13,7 @@ from .ir import Fn, Module, Val, Var
 
 TAIL = 8                       # the masked tail of a row: loops of eight
 ROWS_AT_ONCE = 4               # rows per sweep in a kernel that only accumulates columns
+IN_DOUBLE = {*mathlib.IN_DOUBLE, 'fmod'}                        # float functions that round a double at the end
 MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 loads and stores under a mask
 
 
@@ -243,7 +244,7 @@ class Evaluator(Context):
         if op == 'size': return self.n(e.attrs['expr'])
         if op == 'scalar': return self.scalar(e.attrs['index'], e.attrs['kind'], e.dtype)
         if op == 'cast':
-            twice = e.dtype == 'f16' and any(x.dtype == 'f64' or x.op == 'fmod' for x in closure([e]))       # see values.round_half
+            twice = e.dtype == 'f16' and any(x.dtype == 'f64' or x.op in IN_DOUBLE for x in closure([e]))       # see values.round_half
             return values.cast(f, args[0], e.args[0].dtype, e.dtype, twice)
         if op == 'bitcast': return values.bitcast(f, args[0], e.args[0].dtype, e.dtype)
         if op == 'copy': return args[0]
