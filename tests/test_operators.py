@@ -12,9 +12,9 @@ LOOSE = {"prod": 2e-5, "cumprod": 2e-5, "lgamma": 1e-5, "digamma": 1e-5, "tan": 
 DISCONTINUOUS = {"floor", "ceil", "trunc", "round", "sign", "sgn", "frac", "floor_divide", "remainder", "fmod", "argmax", "argmin", "isclose", "hardshrink", "div"}
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS, ids=ids)
+# Not those that jump where float32 and float64 differ by one rounding: tests/conformance compares them with torch.
+@pytest.mark.parametrize("definition", [d for d in DEFINITIONS if d.name not in DISCONTINUOUS], ids=lambda d: d.name)
 def test_float32_agrees_with_float64(definition):
-    if definition.name in DISCONTINUOUS: pytest.skip("jumps where float32 and float64 differ by one rounding")
     for sample in definition.samples(0):
         args, kwargs = arguments(sample)
         wide, wide_kwargs = arguments(sample, rl.float64)
@@ -86,7 +86,8 @@ def test_gradient_against_differences(definition):
     checked = 0
     for sample in definition.samples(1):
         args, kwargs = arguments(sample, rl.float64, requires_grad=True)
-        leaves = [a for a in [*args, *kwargs.values()] if isinstance(a, rl.Tensor) and a.requires_grad]
+        flat = [x for a in [*args, *kwargs.values()] for x in (a if isinstance(a, list) else [a])]
+        leaves = [a for a in flat if isinstance(a, rl.Tensor) and a.requires_grad]
         if not leaves or sum(a.numel() for a in leaves) > 4000 or checked >= 12: continue
         outs = [o for o in results(definition.op.function(*args, **kwargs)) if o.requires_grad]
         if not outs or any(o.numel() == 0 for o in outs): continue
@@ -100,7 +101,7 @@ def test_gradient_against_differences(definition):
         def value(h):
             with rl.no_grad():
                 moved = {id(a): a.detach() + h * s for a, s in zip(leaves, steps)}
-                swap = lambda v: moved.get(id(v), v)
+                swap = lambda v: [moved.get(id(x), x) for x in v] if isinstance(v, list) else moved.get(id(v), v)
                 got = [o for o in results(definition.op.function(*map(swap, args), **{k: swap(v) for k, v in kwargs.items()})) if o.is_floating_point()]
                 return sum((o * w).sum().item() for o, w in zip(got, weights))
         h = 1e-6
@@ -110,3 +111,4 @@ def test_gradient_against_differences(definition):
             continue                                  # a kink or a jump inside the step
         assert abs(numeric - analytic) < 2e-4 * scale, f"{sample}: {analytic} against {numeric}"
         checked += 1
+    assert checked or definition.name in DISCONTINUOUS, "no sample was differentiated"

@@ -113,6 +113,7 @@ def matrices(kind: str) -> Maker:
             if kind == "addmm": out += [Sample(t(m, n), t(m, k), t(k, n)), Sample(t(n), t(m, k), t(k, n), beta=0.5, alpha=2.0)]
             if kind == "addmv": out.append(Sample(t(m), t(m, k), t(k)))
             if kind == "baddbmm": out.append(Sample(t(3, m, n), t(3, m, k), t(3, k, n)))
+            if kind == "trace": out.append(Sample(t(m, n)))
             if kind == "inner": out += [Sample(t(m, k), t(n, k)), Sample(t(k), t(k)), Sample(t(2, m, k), t(k)), Sample(t(m, k), t())]
             if kind == "addr": out += [Sample(t(m, n), t(m), t(n)), Sample(t(n), t(m), t(n), beta=0.5, alpha=2.0)]
             if kind == "addbmm": out.append(Sample(t(m, n), t(3, m, k), t(3, k, n), beta=0.5, alpha=2.0))

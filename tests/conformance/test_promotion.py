@@ -58,6 +58,7 @@ def agree(call, pair, levels):
     assert got == expected or expected == 'complex32' and got == 'NotImplementedError', f'{pair} {levels}: {got}, torch has {expected}'
 
 
+FEW = ['b1', 'u8', 'i64', 'f16', 'bf16', 'f32', 'f64', 'c64']           # add has met every pair; of the others one of each kind and width is enough
 LEVELS = [pair for pair in itertools.product((DIMENSIONED, ZERO_DIM, NUMBER), repeat=2) if pair != (NUMBER, NUMBER)]
 
 
@@ -72,7 +73,7 @@ def test_add_of_every_class(name, levels):
 
 @pytest.mark.parametrize('name', ['sub', 'mul', 'div', 'floor_divide', 'remainder', 'fmod', 'maximum', 'atan2', 'copysign', 'eq', 'lt', 'logical_and', 'bitwise_and', 'hypot'])
 def test_pairs_of_tensors(name):
-    for pair in itertools.product(NAMES, NAMES):
+    for pair in itertools.product(FEW, FEW):
         call = lambda m, a, b: getattr(m, name)(a, b)
         agree(call, pair, (DIMENSIONED, DIMENSIONED))
 
@@ -83,7 +84,7 @@ def test_in_place_keeps_the_dtype_or_refuses(name):
     for levels in ((DIMENSIONED, DIMENSIONED), (DIMENSIONED, ZERO_DIM), (DIMENSIONED, NUMBER)):
         if name == 'copy_' and NUMBER in levels: continue
         # no complex pow yet, and clamp refuses them; of bools torch takes pow_(True) and refuses clamp_min_(True)
-        names = [n for n in NAMES if n not in ('b1', 'c64', 'c128')] if name in ('pow_', 'clamp_min_') else NAMES
+        names = [n for n in FEW if n not in ('b1', 'c64')] if name in ('pow_', 'clamp_min_') else NAMES
         numbers = [n for n in NUMBERS if n in names or names is NAMES]
         for pair in itertools.product(names, numbers if levels[1] == NUMBER else names):
             agree(call, pair, levels)

@@ -199,7 +199,7 @@ def remake(n, args):
 
 
 # ---- partition -------------------------------------------------------------------------------------------------------
-DEAR = {'matmul', 'draw', 'scan', 'scatter'}           # never computed twice
+DEAR = {'matmul', 'draw', 'scan', 'scatter', 'native', 'native_part'}           # never computed twice
 
 
 def partition(outputs, grads, cotangents, keep_outputs=True):

@@ -13,7 +13,7 @@ from .graph import closure, is_complex, same_shape
 from .loops import BLOCK, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
 from .symbolic import contiguous_strides, hint, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked'}     # never evaluated on demand
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part'}     # never evaluated on demand
 SMALL = 16384         # elements that a column reduction may sweep without partial results
 
 
@@ -54,6 +54,9 @@ def normalise(graph, roots):
         elif n.op == 'reduce': out = normal_reduce(graph, n, args[0])
         elif n.op == 'argreduce': out = normal_argreduce(graph, n, args[0])
         elif n.op == 'matmul' and is_complex(n.dtype): out = complex_product(graph, n, *args)
+        elif n.op == 'native':               # operands in dense memory: a copy, which is made only where its source is not dense itself
+            dense = [graph.node('copy', (a,), {}, a.shape, a.dtype) for a in args]
+            out = graph.node(n.op, dense, n.attrs, n.shape, n.dtype)
         elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
@@ -316,6 +319,7 @@ END_REASON = {
     'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
     'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
+    'native': 'a routine of the runtime writes it', 'native_part': 'a routine of the runtime writes it',
     'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
 }
 

@@ -1,4 +1,4 @@
-"""Steps that are not nests: checks, concatenation, sweeps along an outer axis (scans, column argmax), scatters, matrix products, draws.
+"""Steps that are not nests: checks, concatenation, sweeps along an outer axis (scans, column argmax), scatters, matrix products, draws, routines of the runtime.
 
 lower(build, fusion, node, wave) -> kernels and steps, in order. Any of them may raise MustStore for an operand that has to be in memory.
 """
@@ -6,6 +6,7 @@ from .emit.check import CheckEmitter
 from .emit.scatter import ScatterEmitter
 from .emit.sweep import SweepEmitter
 from .fuse import Builder, Indirect, MustStore, solid
+from .graph import closure as node_closure
 from .graph import dtype_code, itemsize
 from .loops import ZERO, Affine, Buffer, Kernel, Memory, Store, closure, is_one, is_zero
 from .schedule import schedule
@@ -184,18 +185,46 @@ def lower_draw(build, fusion, node, wave):
     if not is_contiguous(out) or out.place[0] == 'dest':
         raise Indirect(node, 'random numbers are drawn into dense memory')
     count = product(node.shape)
-    step = Step(Draw(out, parameters, count), 1, 1, count * itemsize(node.dtype), native='draw_' + node.attrs['kind'])
+    ints = [count, *[dtype_code(m.dtype) for m in (out, *parameters)]]
+    step = Step(Operands([out, *parameters], ints), 1, 1, count * itemsize(node.dtype), native='draw_' + node.attrs['kind'])
     step.read, step.write = parameters, [Store(None, out, {}, 0)]
     step.title = f'draw {node!r}'
     return [step]
 
 
-class Draw:
-    def __init__(self, out, parameters, count):
-        self.pointers = [(m.place[0], m.place[1], m.offset * itemsize(m.dtype)) for m in [out, *parameters]]
-        self.ints = [count, dtype_code(out.dtype), *[dtype_code(m.dtype) for m in parameters]]
-        self.scalars = []
+# --------------------------------------------------------------------------------------------------------------- natives
+def lower_native(build, fusion, node, wave):
+    """A routine of the runtime (trace.native). It writes all its results in one launch; those nobody asks for go to a temporary."""
+    attrs = node.attrs
+    why = 'a routine of the runtime reads dense memory'
+    inputs = []
+    for copy in node.args:
+        memory = fusion.memory_of_view(copy.args[0], wave)
+        if memory is None or not is_contiguous(memory): memory = operand(fusion, copy, wave, why)
+        inputs.append(memory)
+    parts = {n.attrs['part']: n for n in node_closure(fusion.roots_wanted) if n.op == 'native_part' and n.args[0] is node}
+    outputs = []
+    for i, (shape, dtype) in enumerate(attrs['outputs']):
+        result = node if i == 0 else parts.get(i)
+        if result is None:
+            size = product(shape) * itemsize(dtype)
+            outputs.append(Memory(('buffer', Buffer('temporary', 'u8', (size,), (1,), size)), dtype, shape, contiguous_strides(shape)))
+            continue
+        memory = fusion.memory(result)
+        if not is_contiguous(memory) or memory.place[0] == 'dest': raise Indirect(result, 'a routine of the runtime writes dense memory')
+        outputs.append(memory)
+    operands = Operands(outputs + inputs, attrs['ints'])
+    step = Step(operands, attrs['units'], attrs['grain'], attrs['cost'], None if is_zero(attrs['scratch']) else attrs['scratch'], native=attrs['name'])
+    step.read, step.write, step.passes = inputs, [Store(None, m, {}, 0) for m in outputs], 2
+    step.title = f'native {node!r}'
+    return [step]
+
+
+class Operands:
+    def __init__(self, memories, ints):
+        self.pointers = [(m.place[0], m.place[1], m.offset * itemsize(m.dtype)) for m in memories]
+        self.ints, self.scalars = list(ints), []
 
 
 LOWER = {'checked': lower_check, 'cat': lower_cat, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
-         'matmul': lower_matmul, 'draw': lower_draw}
+         'matmul': lower_matmul, 'draw': lower_draw, 'native': lower_native, 'native_part': lambda *_: []}

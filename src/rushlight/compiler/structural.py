@@ -195,4 +195,4 @@ VJP = {
 }
 # Rules that are linear maps of elements: nothing to conjugate. matmul multiplies by the other operand, so it is not here.
 LINEAR = {'expand', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}
-NO_GRADIENT = {'input', 'scalar', 'const', 'size', 'iota', 'draw', 'argreduce', 'check', 'bitcast', 'stop'}
+NO_GRADIENT = {'input', 'scalar', 'const', 'size', 'iota', 'draw', 'argreduce', 'check', 'bitcast', 'stop', 'native', 'native_part'}

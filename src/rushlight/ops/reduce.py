@@ -5,7 +5,7 @@ import math
 
 from ..compiler import trace as T
 from ..registry import op
-from ..samples import reduction
+from ..samples import matrices, reduction
 from .common import OUT_TENSOR_DTYPE, drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
 from .create import cat
 from .elementwise import truth
@@ -385,7 +385,7 @@ def _(grad):
     return None                       # a function of self, whose gradient has it
 
 
-@op("trace(Tensor self) -> Tensor", rule="acc", layout="contiguous", node="TraceBackward0", out=False)
+@op("trace(Tensor self) -> Tensor", rule="acc", layout="contiguous", node="TraceBackward0", out=False, samples=matrices("trace"))
 def trace(x):
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
