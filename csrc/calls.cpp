@@ -26,7 +26,11 @@ static std::unordered_map<std::string, Op*>& ops() { static std::unordered_map<s
 void native_register(const char* name, NativeOp f) { natives()[name] = f; }
 NativeOp native_find(const char* name) { auto it = natives().find(name); return it == natives().end() ? nullptr : it->second; }
 void native_kernel_register(const char* name, Kernel k) { native_kernels()[name] = k; }
-Kernel native_kernel_find(const char* name) { auto it = native_kernels().find(name); return it == native_kernels().end() ? nullptr : it->second; }
+Kernel native_kernel_find(const char* name) {
+  if (!strncmp(name, "lapack_", 7) && !lapack_open()) return nullptr;       // its library is opened by the first recipe that needs it
+  auto it = native_kernels().find(name);
+  return it == native_kernels().end() ? nullptr : it->second;
+}
 
 bool op_register(Op* op) {                       // the newest op of a name is the one op_find gives; all live for ever, plans refer to them
   Py_INCREF(op);

@@ -284,6 +284,8 @@ bool raise_status(const Plan* p, int64_t status) {
   if (code < 1 || code > (int)errors.size()) { raise(PyExc_RuntimeError, "%s: a kernel failed with status %lld", p->op->text, (long long)status); return false; }
   std::string text = errors[code - 1].message;
   for (size_t at; (at = text.find("{value}")) != std::string::npos;) text.replace(at, 7, std::to_string(value));
+  for (size_t at; (at = text.find("{element}")) != std::string::npos;) text.replace(at, 9, std::to_string(value >> 24));       // of a batch of matrices
+  for (size_t at; (at = text.find("{order}")) != std::string::npos;) text.replace(at, 7, std::to_string(value & 0xffffff));
   for (size_t at; (at = text.find("{size}")) != std::string::npos;) text.replace(at, 6, std::to_string(p->error_sizes[code - 1]));
   raise(errors[code - 1].type, "%s", text.c_str());
   return false;

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <windows.h>
 #else
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -17,6 +18,17 @@
 #endif
 
 namespace rl::platform {
+
+// A shared library by its path; null when it cannot be opened (library_error says why).
+#ifdef _WIN32
+inline void* library_open(const char* path) { return (void*)LoadLibraryA(path); }
+inline void* library_symbol(void* library, const char* name) { return (void*)GetProcAddress((HMODULE)library, name); }
+inline const char* library_error() { return "LoadLibrary failed"; }
+#else
+inline void* library_open(const char* path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+inline void* library_symbol(void* library, const char* name) { return dlsym(library, name); }
+inline const char* library_error() { return dlerror(); }
+#endif
 
 inline size_t page_size() {
 #ifdef _WIN32

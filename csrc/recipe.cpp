@@ -87,16 +87,16 @@ static RefKind ref_kind(Reader& r, PyObject* o, const char* where) {
   return RefKind::None;
 }
 
-static Kernel resolve_kernel(Reader& r, PyObject* spec, PyObject* kernels, Py_ssize_t step, bool* native) {
-  *native = false;
+static Kernel resolve_kernel(Reader& r, PyObject* spec, PyObject* kernels, Py_ssize_t step, bool* draws) {
+  *draws = false;
   if (!r.ok) return nullptr;
   if (PyLong_Check(spec)) return (Kernel)(uintptr_t)r.integer(spec, "kernel");
   const char* kind = r.text(r.at(spec, 0, "kernel"), "kernel");
   if (!strcmp(kind, "native")) {
-    *native = true;
     const char* name = r.text(r.at(spec, 1, "kernel"), "kernel");
+    *draws = r.ok && !strncmp(name, "draw_", 5);      // by name: only those touch the generator
     Kernel k = r.ok ? native_kernel_find(name) : nullptr;
-    if (r.ok && !k) { raise(PyExc_RuntimeError, "bad recipe: no native kernel is named '%s'", name); r.ok = false; }
+    if (r.ok && !k) { if (!PyErr_Occurred()) raise(PyExc_RuntimeError, "bad recipe: no native kernel is named '%s'", name); r.ok = false; }
     return k;
   }
   PyObject *sha = r.at(spec, 1, "kernel"), *symbol = r.at(spec, 2, "kernel"), *address = nullptr;
@@ -124,6 +124,7 @@ static PyObject* exception_type(const char* name) {        // borrowed; builtins
       {"ZeroDivisionError", &PyExc_ZeroDivisionError}, {"OverflowError", &PyExc_OverflowError}, {"NotImplementedError", &PyExc_NotImplementedError},
       {"ArithmeticError", &PyExc_ArithmeticError}, {"AssertionError", &PyExc_AssertionError}};
   for (auto& k : KNOWN) if (!strcmp(k.name, name)) return *k.type;
+  if (!strcmp(name, "LinAlgError")) return LinAlgError;
   return PyExc_RuntimeError;
 }
 
@@ -189,7 +190,7 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
   r.slots(field("hidden"), "hidden", &p->hidden);
   r.each(field("steps"), "steps", [&](PyObject* o) {
     StepSpec s;
-    s.kernel = resolve_kernel(r, r.at(o, 0, "steps"), kernels, (Py_ssize_t)p->steps.size(), &s.native);
+    s.kernel = resolve_kernel(r, r.at(o, 0, "steps"), kernels, (Py_ssize_t)p->steps.size(), &s.draws);
     r.each(r.at(o, 1, "steps"), "pointers", [&](PyObject* q) {
       PointerSpec ref{ref_kind(r, r.at(q, 0, "pointers"), "pointers"), r.slot(r.at(q, 1, "pointers"), "pointers"), -1};
       if (r.ok && PySequence_Fast_GET_SIZE(q) > 2) ref.offset = r.slot(r.at(q, 2, "pointers"), "pointers");
@@ -497,7 +498,7 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   for (auto& o : r.outputs) views |= o.kind != RefKind::Buffer;
   for (auto& s : r.steps) {
     Step& q = steps[p->nsteps++];
-    q.kernel = s.kernel; q.native = s.native;
+    q.kernel = s.kernel; q.draws = s.draws;
     q.pointers = pointers; q.npointers = (int32_t)s.pointers.size();
     for (auto& ref : s.pointers) *pointers++ = {ref.kind, ref.index, ref.offset >= 0 ? v[ref.offset] : 0};
     q.ints = ints;
@@ -510,14 +511,14 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
     q.grain = s.grain >= 0 && v[s.grain] > 0 ? v[s.grain] : q.units;
     q.scratch = s.scratch >= 0 ? v[s.scratch] : 0;
     int64_t cost = s.cost >= 0 ? v[s.cost] : 0;
-    q.parallel = cost >= PARALLEL_WORK && q.units > q.grain && !s.native;
+    q.parallel = cost >= PARALLEL_WORK && q.units > q.grain && !s.draws;
     p->work = wrap_add(p->work, cost);
-    draws |= s.native;
+    draws |= s.draws;
     p->npointers += q.npointers;
     if (q.scalars && q.nscalars > p->max_scalars) p->max_scalars = q.nscalars;
   }
   p->draws = draws;
-  // Native steps touch the generator, so such a plan keeps the GIL.
+  // Draws touch the generator, so such a plan keeps the GIL.
   p->big = p->work >= BIG_WORK && !draws && !p->meta;
   p->simple = c.form == 0 && !p->meta && !draws && !p->big && !views && p->nsteps == 1 && p->nouts == 1 && p->nbuffers == 1 &&
               p->outs[0].index == 0 && !p->steps[0].parallel && !p->steps[0].scalars && p->npointers <= 8;

@@ -315,7 +315,9 @@ struct Generator;                                                   // rng.h
 extern PyTypeObject* GeneratorType;
 extern Generator* g_current_generator;      // what `draw` steps of a running plan use: plan.cpp sets it from Call::generator (generator_of) around a run that draws
 Generator* generator_of(PyObject* object_or_null);                  // borrowed: the default generator for null or None; TypeError otherwise
-Kernel native_kernel_find(const char* name);                        // kernels with a ('native', name) in a recipe; null when unknown
+Kernel native_kernel_find(const char* name);                        // kernels with a ('native', name) in a recipe; null when unknown, or with an exception when its library is missing
+bool lapack_open();                                                 // lapack.cpp: the library of the kernels named lapack_*; false with an exception
+extern PyObject* LinAlgError;                                       // lapack.cpp: _C._LinAlgError
 void native_kernel_register(const char* name, Kernel);              // plan.cpp keeps the table
 
 // ------------------------------------------------------------------------------------------------ errors, helpers (module.cpp)
@@ -330,6 +332,6 @@ bool int_list(PyObject*, std::vector<int64_t>*);               // any sequence o
 bool init_dtype(PyObject* m); bool init_layout(PyObject* m); bool init_storage(PyObject* m); bool init_tensor(PyObject* m);
 bool init_views(PyObject* m); bool init_op(PyObject* m); bool init_plan(PyObject* m); bool init_loader(PyObject* m);
 bool init_threads(PyObject* m); bool init_tape(PyObject* m); bool init_function(PyObject* m); bool init_interop(PyObject* m);
-bool init_construct(PyObject* m); bool init_index(PyObject* m); bool init_rng(PyObject* m); bool init_record(PyObject* m);
+bool init_construct(PyObject* m); bool init_index(PyObject* m); bool init_rng(PyObject* m); bool init_sort(PyObject* m); bool init_record(PyObject* m); bool init_lapack(PyObject* m);
 
 }  // namespace rl

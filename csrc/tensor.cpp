@@ -3,6 +3,7 @@
 //
 // Plain tensors are invisible to the cyclic garbage collector: with many of them alive its passes would dominate. A tensor enters it (tensor_track)
 // when it first can be part of a cycle: it gets a __dict__, a hook, a Python node, or is made as a subclass.
+#include "op.h"
 #include "tensor.h"
 
 namespace rl {
@@ -297,13 +298,26 @@ static int put_data(PyObject* o, PyObject* value, void*) {
   return set_layout(t, source->layout, source->offset) ? 0 : -1;
 }
 
-static PyObject* get_transposed(PyObject* o, void*) { return (PyObject*)view_reversed(self_of(o)); }
+// Under a mode these views are calls of their operators, which the mode sees.
+static bool mode_sees() { return RL_UNLIKELY(tls.guard & G_MODE); }
+static PyObject* called(PyObject* o, const char* op) { return PyObject_CallOneArg((PyObject*)op_face(op_find(op), false, 0), o); }
+static PyObject* get_transposed(PyObject* o, void*) {
+  if (!mode_sees()) return (PyObject*)view_reversed(self_of(o));
+  int n = self_of(o)->layout->ndim;
+  PyObject* dims = PyTuple_New(n);
+  for (int i = 0; dims && i < n; i++) PyTuple_SET_ITEM(dims, i, PyLong_FromLong(n - 1 - i));
+  PyObject* out = dims ? PyObject_CallMethod(o, "permute", "(O)", dims) : nullptr;
+  Py_XDECREF(dims);
+  return out;
+}
 static PyObject* get_matrix_transposed(PyObject* o, void* name) {
   Tensor* t = self_of(o);
   if (t->layout->ndim < 2) return raise(PyExc_RuntimeError, "tensor.%s is only supported on matrices or batches of matrices. Got %d-D tensor.", (const char*)name, t->layout->ndim);
+  if (mode_sees()) return PyObject_CallMethod(o, "transpose", "ii", -2, -1);
   return (PyObject*)view_transpose(t, -2, -1, "TransposeBackward0");
 }
 static PyObject* adjoint(Tensor* t) {
+  if (mode_sees()) return called((PyObject*)t, "adjoint");
   Tensor* turned = view_transpose(t, -2, -1, "TransposeBackward0");
   if (!turned) return nullptr;
   Tensor* out = view_conj(turned);
@@ -318,12 +332,12 @@ static PyObject* get_matrix_adjoint(PyObject* o, void*) {
 static PyObject* get_hermitian(PyObject* o, void*) {
   Tensor* t = self_of(o);
   int n = t->layout->ndim;
-  if (n == 0) return (PyObject*)view_conj(t);
+  if (n == 0) return mode_sees() ? called(o, "conj") : (PyObject*)view_conj(t);
   if (n != 2) return raise(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n, n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
   return adjoint(t);
 }
-static PyObject* get_real(PyObject* o, void*) { return (PyObject*)view_real(self_of(o)); }
-static PyObject* get_imag(PyObject* o, void*) { return (PyObject*)view_imag(self_of(o)); }
+static PyObject* get_real(PyObject* o, void*) { return mode_sees() ? called(o, "real") : (PyObject*)view_real(self_of(o)); }
+static PyObject* get_imag(PyObject* o, void*) { return mode_sees() ? called(o, "imag") : (PyObject*)view_imag(self_of(o)); }
 static PyObject* part_of(Tensor* t, Tensor* (*part)(Tensor*)) { return (PyObject*)part(t); }
 static int put_part(PyObject* o, PyObject* value, void* which) {
   if (!value) { raise(PyExc_AttributeError, "real and imag cannot be deleted"); return -1; }

@@ -52,5 +52,5 @@ def test_canvas_is_a_valid_png(tmp_path):
 def test_info(capsys):
     assert command.main(["info"]) == 0
     text = capsys.readouterr().out
-    for word in ("rushlight", rl.__version__, "cpu", "features", "threads", "cache size"):
+    for word in ("rushlight", rl.version.__version__, "cpu", "features", "threads", "cache size"):
         assert word in text

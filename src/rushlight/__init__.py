@@ -11,7 +11,10 @@ import importlib as _importlib
 import math as _math
 
 from . import _C
-from .version import __version__
+from . import version
+from .torch_version import TorchVersion as _TorchVersion
+
+__version__ = _TorchVersion(f"{version.torch}+rushlight.{version.__version__}")      # programs compare this with versions of torch
 
 # ------------------------------------------------------------------------------------------------------- types and dtypes
 from ._C import Generator, Size, Tensor, UntypedStorage, device, dtype, layout, memory_format  # noqa: F401
@@ -98,8 +101,25 @@ def stats():
     return counters
 
 
+def install_as_torch():
+    """Let `import torch` mean Rushlight from here on, in this process: programs run unmodified. See `rushlight.as_torch`."""
+    from .as_torch import install
+    install()
+
+
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
-         "overrides", "return_types", "dtypes", "multiprocessing")
+         "overrides", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
+         "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor")
+
+# Functions that few programs call, by the module that defines them: read when first used.
+_LAZY_NAMES = {name: module for module, names in {
+    "amp": "autocast",
+    "amp.autocast_mode": "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
+                         "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "
+                         "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting "
+                         "autocast_decrement_nesting is_autocast_available",
+    "nn.recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+}.items() for name in names.split()}
 
 
 def __getattr__(name):
@@ -107,8 +127,11 @@ def __getattr__(name):
         module = _importlib.import_module("." + name, __name__)
         globals()[name] = module
         return module
+    if name in _LAZY_NAMES:
+        value = globals()[name] = getattr(_importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
+        return value
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted(set(globals()) | set(_LAZY) | set(_LAZY_NAMES))

@@ -1,4 +1,4 @@
-"""The `rushlight` command: `rushlight demo`, `rushlight info`."""
+"""The `rushlight` command: `rushlight demo`, `rushlight info`, `rushlight run script.py`."""
 from __future__ import annotations
 
 import argparse
@@ -67,7 +67,7 @@ def info() -> None:
 
     import rushlight
     files, size = directory_size(cache_directory())
-    rows = [("rushlight", rushlight.__version__), ("python", platform.python_version()), ("platform", platform.platform()),
+    rows = [("rushlight", rushlight.version.__version__), ("follows", "PyTorch " + rushlight.version.torch), ("python", platform.python_version()), ("platform", platform.platform()),
             ("cpu", cpu_name()), ("features", " ".join(cpu_features()) or "unknown"), ("cores", str(os.cpu_count())),
             ("threads", str(rushlight.get_num_threads())), ("cache", cache_directory()),
             ("cache size", f"{_readable(size)} in {files} files")]
@@ -83,7 +83,16 @@ def main(arguments: list[str] | None = None) -> int:
     demo_parser.add_argument("--epochs", type=int, default=30, help="passes over the data (default: 30)")
     demo_parser.add_argument("--seed", type=int, default=0)
     commands.add_parser("info", help="print version, CPU features, threads, cache")
+    run_parser = commands.add_parser("run", help="run a program that says `import torch`, unmodified")
+    run_parser.add_argument("-m", dest="module", action="store_true", help="the program is a module's name, as with `python -m`")
+    run_parser.add_argument("program", nargs=argparse.REMAINDER, metavar="script [arguments]")
     options = parser.parse_args(arguments)
+    if options.command == "run":
+        if not options.program:
+            run_parser.error("which program?")
+        from rushlight import as_torch
+        as_torch.run(options.program, options.module)
+        return 0
     if options.command == "info":
         info()
         return 0

@@ -17,7 +17,7 @@ Decisions
     does, and numbers only where the type is `Tensor|Scalar`.
   - A gradient function may name `grad` (of the first result), `grads` (all, None where undefined), `result`, `results`, any
     parameter, a result by its name in the schema, and `grad_NAME` of it. Tensors arrive in the compute dtype.
-  - `refuses="c"` names the kinds of dtype (b i f c) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
+  - `refuses="c"` names the kinds of dtype (b i f c, and h for the half types) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
     kernel. `refuses={"c": RuntimeError("...")}` states another error.
   - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result};
     a tuple has one entry for each schema.
@@ -41,6 +41,7 @@ class Tracing(_local):
 
 tracing = Tracing()
 _definitions = {}
+_derived = {}
 IGNORED = {'generator', 'layout', 'device', 'pin_memory', 'requires_grad', 'memory_format', 'non_blocking', 'dtype', 'out', 'copy'}
 
 
@@ -232,16 +233,21 @@ class OpDef:
     __str__ = lambda self: self.name
 
 
+def _tensor_type():
+    from . import _C
+    return _C.Tensor
+
+
 def _fits(p, value):
     from .compiler.symbolic import SymInt
     from .compiler.trace import Sym
     if value is None: return p.optional or p.kind == 'Any' or p.default is None
-    symbolic, number = isinstance(value, Sym), isinstance(value, (bool, int, float, complex, SymInt))
+    symbolic, number = isinstance(value, (Sym, _tensor_type())), isinstance(value, (bool, int, float, complex, SymInt))
     integer = isinstance(value, (int, SymInt)) and not isinstance(value, bool)
     kind = p.kind
     if kind == 'Tensor': return symbolic
     if kind == 'Tensor|Scalar': return symbolic or number
-    if kind == 'Tensor[]': return isinstance(value, (list, tuple)) and every(v is None or isinstance(v, Sym) for v in value)
+    if kind == 'Tensor[]': return isinstance(value, (list, tuple)) and every(v is None or isinstance(v, (Sym, _tensor_type())) for v in value)
     if kind in ('Scalar', 'float'): return number or symbolic and value.ndim == 0
     if kind in ('Scalar!', 'float!'): return number and not isinstance(value, SymInt)
     if kind == 'int': return isinstance(value, int) and not isinstance(value, bool)
@@ -295,5 +301,13 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
 
 def _node_name(name): return ''.join(w.capitalize() for w in name.strip('_').split('_')) + 'Backward0'
 def all(): return list(_definitions.values())
-def find(name): return _definitions[name]
+def find(name):
+    """The definition of an operator. `NAME.jvp`, its forward derivative, is made when first asked for, and is not among `all()`."""
+    if name in _definitions: return _definitions[name]
+    if name in _derived: return _derived[name]
+    if not name.endswith('.jvp'): raise KeyError(name)
+    from .compiler.tangent import derive
+    return _derived.setdefault(name, derive(name))
+
+
 get = find

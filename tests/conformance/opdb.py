@@ -23,7 +23,8 @@ HALF = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9}
 # Samples with more elements than this say nothing that smaller ones do not, and take torch itself seconds.
 TOO_BIG = 20_000
 # Sums of many products in another order than torch's: how many times the tolerance.
-LONG_SUMS = {"addbmm": 4}
+LONG_SUMS = {"addbmm": 4,
+             "nn.functional.scaled_dot_product_attention": 10}       # scores of some hundreds: the last bit of one is 1e-5 of its weight
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "resize_as_"}
 
@@ -143,11 +144,15 @@ def check_sample(info, ours, sample, gradients=True, second=False):
     if word and half:                                    # torch may round inside an operator: its float32 result, rounded once, is as right
         torch.manual_seed(7)
         word = difference(got.result, _like(info.op(*wide[0], **wide[1]), expected.result))
+    if word and any(isinstance(t, torch.Tensor) and t.dtype is torch.complex64 for t in flatten([args, kwargs, expected.result])):
+        args64, kwargs64 = double_sample(args, kwargs)   # powers and quotients of floats lose digits in torch: its double result, rounded once, is the judge
+        torch.manual_seed(7)
+        word = difference(got.result, _like(info.op(*args64, **kwargs64), expected.result))
     if word: return [("value", word)]
     word = difference(got.result, expected.result, strides=True, values=False)
     out = [("strides", word)] if word else []
     if gradients and half: return out + check_half_gradients(info, wide, mine, my_kwargs, got.result)
-    if gradients: out += check_gradients(args, mine, kwargs, my_kwargs, expected.result, got.result, second)
+    if gradients: out += check_gradients(args, mine, kwargs, my_kwargs, expected.result, got.result, second, LONG_SUMS.get(info.name, 1))
     return out
 
 
@@ -159,6 +164,17 @@ def wide_sample(args, kwargs):
             storage = torch.empty(0, dtype=v.dtype).set_(v.detach().untyped_storage()).float()
             return storage.as_strided(v.shape, v.stride(), v.storage_offset()).requires_grad_(v.requires_grad)
         if isinstance(v, torch.dtype) and v in HALF: return torch.float32
+        if isinstance(v, dict): return {k: wide(x) for k, x in v.items()}
+        return type(v)(map(wide, v)) if type(v) in (list, tuple) else v
+    return wide(args), wide(kwargs)
+
+
+def double_sample(args, kwargs):
+    """The same arguments, complex64 as complex128 and float32 as float64."""
+    wider = {torch.complex64: torch.complex128, torch.float32: torch.float64}
+    def wide(v):
+        if isinstance(v, torch.Tensor): return v.detach().to(wider.get(v.dtype, v.dtype))
+        if isinstance(v, torch.dtype): return wider.get(v, v)
         if isinstance(v, dict): return {k: wide(x) for k, x in v.items()}
         return type(v)(map(wide, v)) if type(v) in (list, tuple) else v
     return wide(args), wide(kwargs)
@@ -204,7 +220,7 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     return []
 
 
-def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second):
+def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second, scale=1):
     theirs, ours = _differentiable(expected, torch.Tensor), _differentiable(got, rl.Tensor)
     if len(theirs) != len(ours): return [("gradient", f"{len(ours)} results require grad, torch has {len(theirs)}")]
     if not theirs: return []
@@ -213,7 +229,7 @@ def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second):
     weights = [torch.randn_like(o) for o in theirs]
     for w in weights: w.requires_grad_(second)
     my_weights = [to_rl(w) for w in weights]
-    word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, strict=True)
+    word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, strict=True, scale=scale)
     if word: return [("gradient", word)]
     if not second or want is None: return []
     # Once more: a weighted sum of the gradients, differentiated with respect to the arguments and the weights.
@@ -226,7 +242,7 @@ def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second):
     return [("gradgrad", word)] if word else []
 
 
-def _compare_grads(theirs, ours, leaves, weights, my_weights, create_graph, strict):
+def _compare_grads(theirs, ours, leaves, weights, my_weights, create_graph, strict, scale=1):
     """(words or None, torch's gradients or None when torch has none, ours). Of a second derivative that is zero everywhere torch says None or
     zeros, operator by operator, by how its formula happens to be written: `strict` False takes them for the same."""
     expected = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], weights), {"allow_unused": True, "create_graph": create_graph})
@@ -236,7 +252,7 @@ def _compare_grads(theirs, ours, leaves, weights, my_weights, create_graph, stri
     for i, (x, y) in enumerate(zip(got.result, expected.result)):
         if not strict and (x is None) != (y is None) and not bool((y if x is None else x).any()): continue
         if (x is None) != (y is None): return f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}", None, None
-        word = None if x is None else difference(x, y, 1 if strict else 10, tolerance=GRADIENT_TOLERANCE)
+        word = None if x is None else difference(x, y, scale if strict else 10, tolerance=GRADIENT_TOLERANCE)
         if word: return f"argument {i}: {word}", None, None
     return None, expected.result, got.result
 

@@ -96,8 +96,10 @@ def _available(group, grads):
     """What a gradient function may name."""
     definition, compute = group.definition, group.compute
     to_compute = lambda x: T.cast(x, compute) if compute is not None and differentiable(x.dtype) and differentiable(compute) else x
-    results = [to_compute(T.Sym(r)) for r in group.results]
-    full = [None if g is None else to_compute(T.expand(g, r.shape)) for g, r in zip(grads, group.results)]
+    # A real result of complex operands (a norm, an angle) has a real gradient.
+    as_result = lambda x: T.cast(x, T.real_dtype(compute)) if is_float(x.dtype) and compute is not None and is_complex(compute) else to_compute(x)
+    results = [as_result(T.Sym(r)) for r in group.results]
+    full = [None if g is None else as_result(T.expand(g, r.shape)) for g, r in zip(grads, group.results)]
     first = full[0]
     if first is None: first = T.expand(T.const(0, results[0].dtype), results[0].shape) if differentiable(results[0].dtype) else None
     out = dict(group.values)
@@ -182,7 +184,7 @@ def hoist(roots, cotangents):
 
     for n in order:
         if n not in derived or n in cotangents: new[n] = n
-        elif n.op == 'reduce' and n.attrs['kind'] == 'sum' and is_float(n.dtype):
+        elif n.op == 'reduce' and n.attrs['kind'] == 'sum' and is_float(n.dtype) and not n.attrs.get('swept'):
             x = new[n.args[0]]
             out = rebuild_sum(x, n.attrs['dims'], x.ndim, x.shape)
             new[n] = out.node

@@ -10,11 +10,13 @@ shape (contract, section 8), whatever surrounds it.
 """
 from . import symbolic
 from .graph import closure, is_complex, same_shape
-from .loops import BLOCK, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
+from .loops import BLOCK, DEAR, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
 from .symbolic import contiguous_strides, hint, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part'}     # never evaluated on demand
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored'}     # never evaluated on demand
 SMALL = 16384         # elements that a column reduction may sweep without partial results
+UNROLLED = 32         # positions of a fold that are written out instead of looped over
+FOLDED = {'sum': 'add', 'prod': 'mul', 'amax': 'maximum', 'amin': 'minimum', 'any': 'bit_or', 'all': 'bit_and'}
 
 
 class MustStore(Exception):
@@ -69,6 +71,7 @@ def normalise(graph, roots):
 
 
 def normal_reduce(graph, n, x):
+    if n.attrs.get('swept'): return graph.node('fold', (x,), n.attrs, n.shape, n.dtype)
     for run in reversed(runs(x.shape, n.attrs['dims'])):
         shape = tuple(1 if i in run else d for i, d in enumerate(x.shape))
         attrs = {'kind': n.attrs['kind'], 'dims': tuple(run)}
@@ -142,6 +145,13 @@ def reshape_strides(shape, strides, target):
     return tuple(out)
 
 
+def positions(sizes):
+    """All indices of a small box, in order."""
+    out = [()]
+    for n in sizes: out = [(*at, i) for at in out for i in range(n)]
+    return out
+
+
 # --------------------------------------------------------------------------------------------------- values at an index
 class Builder:
     """Evaluates graph nodes at an index of one kernel: makes its expressions."""
@@ -150,6 +160,7 @@ class Builder:
         self.fusion, self.wave, self.sizes, self.row_axes = fusion, wave, list(sizes), list(row_axes)
         self.rank = len(self.sizes)                 # axes of the kernel's space; folds add axes of their own after them
         self.memo, self.exprs = {}, {}
+        self.guard = None                           # a condition under which only memory may be touched (see gather)
 
     def expr(self, op, args, dtype, axes=None, **attrs):
         key = (op, dtype, tuple(a.number for a in args), tuple(sorted((k, attr_key(v)) for k, v in attrs.items())))
@@ -180,6 +191,7 @@ class Builder:
 
     def value(self, node, view):
         key = (node.id, tuple(c.key if isinstance(c, Affine) else ('expr', c.number) for c in view))
+        if self.guard is not None: key = (*key, self.guard.number)
         if key not in self.memo: self.memo[key] = self.evaluate(node, view)
         return self.memo[key]
 
@@ -213,9 +225,12 @@ class Builder:
             return self.value(x, tuple(self.scaled(c, -1, node.shape[i] - 1) if i in dims else c for i, c in enumerate(view)))
         if op == 'reshape': return self.reshape(node, view)
         args = [self.value(a, self.aligned(view, node, a)) for a in node.args]
+        if op == 'loop': return self.expr(op, args, node.dtype, index=node.attrs['index'], region=node.attrs['region'])
         return self.expr(op, args, node.dtype)
 
     def load(self, memory, view, guard=None):
+        if self.guard is not None:
+            guard = (self.guard, self.zero(memory.dtype)) if guard is None else (self.expr('bit_and', (self.guard, guard[0]), 'b1'), guard[1])
         strides, offset, dynamic, dynamic_strides = Affine(), memory.offset, [], []
         for comp, stride in zip(view, memory.strides):
             if isinstance(comp, Affine): strides = strides + comp.scale(stride)
@@ -234,8 +249,27 @@ class Builder:
         if not node.attrs['guarded']: return self.value(x, tuple(comps))
         valid, other = (self.value(a, self.aligned(view, node, a)) for a in node.args[1 + rank:])
         memory = self.fusion.memory_of_view(x, self.wave)
-        if memory is None: raise MustStore(x, f'%{node.id} reads it under a guard, at computed indices')
-        return self.load(memory, tuple(comps), (valid, other))
+        if memory is not None: return self.load(memory, tuple(comps), (valid, other))
+        if not self.cheap(x): raise MustStore(x, f'%{node.id} reads it under a guard, at computed indices')
+        # A value of a few operations is computed where it is wanted, its own loads under the guard.
+        outside, self.guard = self.guard, valid if self.guard is None else self.expr('bit_and', (self.guard, valid), 'b1')
+        try: value = self.value(x, tuple(comps))
+        finally: self.guard = outside
+        return self.expr('where', (valid, value, other), node.dtype)
+
+    def zero(self, dtype): return self.expr('const', (), dtype, (), value=False if dtype == 'b1' else 0j if is_complex(dtype) else 0)
+
+    def cheap(self, x):
+        """May x be computed at each of several reads: a few pointwise operations over memory, none of them dear."""
+        seen, todo, work = set(), [x], 0
+        while todo:
+            n = todo.pop()
+            if n in seen or self.fusion.memory_of_view(n, self.wave) is not None: continue
+            seen.add(n)
+            if n.op in ENDS or n.op in DEAR or n.op in ('reduce', 'argreduce', 'fold', 'combine', 'reshape', 'div', 'idiv', 'fmod', 'load', 'sqrt'): return False
+            work += n.op not in ('const', 'size', 'scalar', 'iota', 'expand', 'permute', 'slice', 'flip')
+            todo.extend(n.args)
+        return work <= 4
 
     def reshape(self, node, view):
         x = node.args[0]
@@ -286,12 +320,23 @@ class Builder:
 
     def fold(self, node, view):
         """A short reduction over outer dimensions, swept anew at each of its elements."""
-        self.in_own_space(node, view)
         x, dims = node.args[0], node.attrs['dims']
+        count = product(x.shape[d] for d in dims)
+        if node.attrs.get('swept') and isinstance(count, int) and 0 < count <= UNROLLED: return self.unrolled(node, view)
+        self.in_own_space(node, view)
         along = {}
         for d in dims: along[d] = len(self.sizes); self.sizes.append(x.shape[d])
         arg = self.value(x, tuple(Affine({along[i]: 1}) if i in along else c for i, c in enumerate(view)))
         return self.expr('fold', (arg,), node.dtype, arg.axes - set(along.values()), kind=node.attrs['kind'], along=tuple(along.values()))
+
+    def unrolled(self, node, view):
+        """A fold over a fixed few positions: their values one after another."""
+        x, dims, total = node.args[0], node.attrs['dims'], None
+        for at in positions([x.shape[d] for d in dims]):
+            here = dict(zip(dims, at))
+            value = self.value(x, tuple(Affine({}, here[i]) if i in here else c for i, c in enumerate(view)))
+            total = value if total is None else self.expr(FOLDED[node.attrs['kind']], (total, value), node.dtype)
+        return total
 
     def in_own_space(self, node, view):
         """Reductions over outer dimensions are evaluated in a kernel over exactly their own space, or every element would reduce anew."""
@@ -316,6 +361,7 @@ def attr_key(v):
 
 
 END_REASON = {
+    'stored': 'its definition asks for it in memory',
     'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
     'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',

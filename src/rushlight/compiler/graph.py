@@ -22,6 +22,7 @@ Attributes, by operation (nodes without a line here have none):
     cat       dim
     check     lo, hi, error             value: its argument, after testing lo <= v < hi; error = (exception name, message)
     draw      kind, params              params: ints; args: scalars or tensors the draw needs
+    loop      region, index             args: the carry's start, then operands; result `index` of a scalar loop. See region.py
     call      group, index              args: value, *operands. Its value is `value`; the group states a gradient. See decompose.
 reshape and expand have no attributes: the node's shape says all.
 """
@@ -61,7 +62,7 @@ def is_integral(dtype): return DTYPES[dtype][2] in 'ui'
 # Nodes that are not pointwise. Every other operation name is a pointwise primitive (compiler/primitives.py has the list).
 LEAVES = {'input', 'scalar', 'const', 'size', 'iota', 'draw'}
 INDEX_MAPS = {'reshape', 'permute', 'expand', 'slice', 'flip'}
-STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part'}
+STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'loop', 'carried', 'stored'}
 REDUCE_KINDS = ('sum', 'prod', 'amax', 'amin', 'any', 'all')
 
 
@@ -229,4 +230,11 @@ def _verify_matmul(n, require):
     require(a.dtype == b.dtype, 'one dtype')
 
 
-VERIFY = {'reduce': _verify_reduce, 'argreduce': _verify_reduce, 'load': _verify_load, 'scatter': _verify_scatter, 'matmul': _verify_matmul}
+def _verify_loop(n, require):
+    region, count = n.attrs['region'], len(n.attrs['region'].results)
+    require(0 <= n.attrs['index'] < count <= len(n.args) and n.dtype == n.args[n.attrs['index']].dtype, 'a result has the dtype of its start')
+    require(region.test.dtype == 'b1' and region.trips > 0, 'a boolean test and a bound on the trips')
+    require(all(_spreads(a.shape, n.shape) for a in n.args), 'operands spread to the result')
+
+
+VERIFY = {'loop': _verify_loop, 'reduce': _verify_reduce, 'argreduce': _verify_reduce, 'load': _verify_load, 'scatter': _verify_scatter, 'matmul': _verify_matmul}

@@ -27,7 +27,7 @@ ROWS = 64             # rows per partial result of a column reduction, and the a
 REDUCTIONS = ('reduce', 'argreduce')
 # Worth a scratch row rather than a second evaluation.
 DEAR = {'exp', 'exp2', 'expm1', 'log', 'log2', 'log10', 'log1p', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'tanh',
-        'asinh', 'acosh', 'atanh', 'sigmoid', 'erf', 'erfc', 'erfinv', 'lgamma', 'digamma', 'pow', 'atan2'}
+        'asinh', 'acosh', 'atanh', 'sigmoid', 'erf', 'erfc', 'erfinv', 'lgamma', 'digamma', 'pow', 'atan2', 'loop'}
 
 
 def is_one(x): return isinstance(x, int) and x == 1

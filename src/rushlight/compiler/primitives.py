@@ -117,14 +117,14 @@ def _complex_div(f, d, a, b):
     """Smith's scaling: divide by the larger part, so that the squares do not overflow."""
     wide = ~(f.call('fabs', b[0]) < f.call('fabs', b[1]))
     big, small = f.select(wide, b[0], b[1]), f.select(wide, b[1], b[0])
-    zero = big.eq(0.0)
-    ratio = small / f.select(zero, f.const(1.0, big.elem, big.width), big)
-    ratio = f.select(zero, small / big, ratio)
+    zero = b[0].eq(0.0) & b[1].eq(0.0)
+    ratio = small / big
     scale = big + small * ratio
     ar, ai = f.select(wide, a[0], a[1]), f.select(wide, a[1], a[0])
     re = (ar + ai * ratio) / scale
-    im = f.select(wide, a[1] - a[0] * ratio, a[1] * ratio - a[0])
-    return re, im / scale
+    im = f.select(wide, a[1] - a[0] * ratio, a[1] * ratio - a[0]) / scale
+    nothing = f.const(0.0, big.elem, big.width)                  # by 0: each part for itself, so 1/0 is inf + nan i as in torch
+    return f.select(zero, a[0] / nothing, re), f.select(zero, a[1] / nothing, im)
 
 
 primitive('add', 2, _emit_add, lambda g, y, a, b: (g, g), commutes=True,
@@ -142,7 +142,8 @@ primitive('trunc', 1, lambda f, d, a: f.call('trunc', a) if floating(d) else a, 
 primitive('round', 1, lambda f, d, a: f.call('roundeven', a) if floating(d) else a, zeros)
 primitive('fmod', 2, _emit_fmod, lambda g, y, a, b: (g, -(g * T.prim('trunc', a / b))))
 primitive('idiv', 2, _emit_idiv)
-primitive('fma', 3, lambda f, d, a, b, c: f.fma(a, b, c) if floating(d) else a * b + c, lambda g, y, a, b, c: (g * b, g * a, g))
+primitive('fma', 3, lambda f, d, a, b, c: f.fma(a, b, c) if floating(d) else a * b + c, lambda g, y, a, b, c: (g * b, g * a, g),
+          emit_complex=lambda f, d, a, b, c: tuple(x + z for x, z in zip(_complex_mul(f, d, a, b), c)))
 primitive('copysign', 2, lambda f, d, a, b: f.call('copysign', a, b), lambda g, y, a, b: (_copysign_vjp(g, y, a), T.const(0, b.dtype)))
 
 

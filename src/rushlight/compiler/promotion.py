@@ -80,8 +80,9 @@ def is_arithmetic(dtype): return dtype in DTYPES and not dtype.startswith('f8')
 def refuse(dtype, refuses, kernel):
     """Raise torch's error for a dtype whose kind is among those an operator refuses (registry: `refuses`)."""
     kind = {'u': 'i'}.get(dtype_kind(dtype), dtype_kind(dtype))
+    half = dtype in ('f16', 'bf16')
     for kinds, error in refuses.items():
-        if kind not in kinds: continue
+        if kind not in kinds and not (half and 'h' in kinds): continue
         if error is not None: raise type(error)(*error.args)
         raise NotImplementedError(f'"{kernel}" not implemented for \'{SCALAR_TYPE_NAME[dtype]}\'')
 

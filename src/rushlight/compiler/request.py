@@ -46,6 +46,7 @@ class Traced:
         self.grad_mask, self.differentiable = 0, True
         self.keep_outputs, self.node_name, self.layout, self.memory_format = True, None, 'pointwise', None
         self.key, self.definition = None, None     # definition: of an operator; a backward has none
+        self.spatial = False              # a backward of an operator that keeps channels_last: so do its gradients
         self._derivative = None
 
 
@@ -61,6 +62,7 @@ def add_tensor(t, description, what, contracted=None):
     shape, strides = tensor_slots(t.program, description, f'{what}{len(t.inputs)}', contracted)
     node = t.graph.node('input', (), {'index': len(t.inputs)}, shape, DTYPE_OF_CODE[code])
     value = T.Sym(node)
+    t.state.strides[node] = strides
     if bits & CONJ: value = T.conj(value)
     if bits & NEG: value = -value
     t.inputs.append(node)
@@ -164,10 +166,10 @@ def _fit_destinations(t, definition, form):
     """Results written in place or to out= have the destination's shape and dtype, or torch's error says why not."""
     for i, (shape, _, dtype, _) in enumerate(t.dests):
         o = t.outputs[i]
+        if form == 1 and o.dtype != dtype and isinstance(definition.inplace, str):
+            raise RuntimeError(definition.inplace.format(self=SCALAR_TYPE_NAME[dtype], result=SCALAR_TYPE_NAME[o.dtype]))
         if len(o.shape) != len(shape) or not all(a == b for a, b in zip(o.shape, shape)): o = _spread_to(o, shape, definition, form)
         if o.dtype != dtype:
-            if form == 1 and isinstance(definition.inplace, str):
-                raise RuntimeError(definition.inplace.format(self=SCALAR_TYPE_NAME[dtype], result=SCALAR_TYPE_NAME[o.dtype]))
             if not can_cast(o.dtype, dtype):
                 raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type "
                                    f"{SCALAR_TYPE_NAME[dtype]}")
@@ -261,6 +263,7 @@ def _trace_backward(request):
     t.grad_mask = grad_mask
     t.node_name = (forward.node_name or 'Unknown') + 'Backward' if not (forward.node_name
         or '').endswith('BackwardBackward') else forward.node_name
+    t.spatial = forward.layout == 'spatial' or forward.spatial
     wide = needed_mask == -1
     needed = [i for i in range(len(forward.inputs)) if wide or needed_mask >> i & 1]
     with T.tracing(t.state):
@@ -366,6 +369,19 @@ def channels_last_strides(shape):
     return tuple(strides)
 
 
+def is_channels_last(shape, strides):
+    """torch's suggested memory format, for images and volumes: channels innermost, then the last spatial dimension ... A tensor whose sizes do not
+    tell (one channel, one pixel) counts as contiguous."""
+    if len(shape) not in (4, 5) or is_one(shape[1]) or all(is_one(s) for s in shape[2:]) or any(isinstance(s, int) and s == 0 for s in shape): return False
+    least = 0
+    for d in [1, *range(len(shape) - 1, 1, -1), 0]:
+        if is_one(shape[d]): continue
+        if isinstance(strides[d], int) and strides[d] == 0: return False
+        if d != 1 and not strides[d] >= least: return False
+        least = strides[d] * shape[d]
+    return True
+
+
 def output_strides(t, node):
     shape = node.shape
     memory_format = str(t.memory_format).rsplit('.', 1)[-1] if t.memory_format is not None else None
@@ -379,8 +395,14 @@ def output_strides(t, node):
         last = len(shape) in (4, 5) and operands and all(
             len(sh) == len(shape) and all(map(known_equal, pointwise_strides(sh, [(sh, st)]), channels_last_strides(sh))) for sh, st in operands)
         return channels_last_strides(shape) if last else contiguous_strides(shape)
+    if t.layout == 'spatial':               # as the first operand suggests
+        last = operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0])
+        return channels_last_strides(shape) if last else contiguous_strides(shape)
     if t.layout in ('like', 'format'): operands = operands[:1]
-    if t.layout == 'gradient': operands = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
+    if t.layout == 'gradient':
+        alike = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
+        if not alike and t.spatial and operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0]): return channels_last_strides(shape)
+        operands = alike
     return pointwise_strides(shape, operands)
 
 

@@ -65,7 +65,8 @@ def mergeable(k, touched, a, b):
 
 
 def merge(k, touched, a, b):
-    for d in touched: d.pop(a, None)
+    for d in touched:
+        if d.pop(a, None) is not None: d.setdefault(b, 0)          # only a loop that runs never has no step along b here
     k.sizes[b] = k.sizes[a] * k.sizes[b]
     for e in k.builder.exprs.values():
         if a in e.axes: e.axes = (e.axes - {a}) | {b}

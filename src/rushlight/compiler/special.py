@@ -75,6 +75,13 @@ def lower_cat(build, fusion, node, wave):
     return kernels
 
 
+# --------------------------------------------------------------------------------------------------------------- stored
+def lower_stored(build, fusion, node, wave):
+    kernel = fusion.copy_kernel(node.args[0], fusion.memory(node), wave, schedule)
+    kernel.nodes = [node]
+    return [kernel]
+
+
 # --------------------------------------------------------------------------------------------------------------- sweeps
 def lower_sweep(build, fusion, node, wave):
     """A scan, or an argreduction over outer dimensions: the swept axes in order, vectors across the innermost other axis."""
@@ -226,5 +233,5 @@ class Operands:
         self.ints, self.scalars = list(ints), []
 
 
-LOWER = {'checked': lower_check, 'cat': lower_cat, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
+LOWER = {'checked': lower_check, 'cat': lower_cat, 'stored': lower_stored, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
          'matmul': lower_matmul, 'draw': lower_draw, 'native': lower_native, 'native_part': lambda *_: []}

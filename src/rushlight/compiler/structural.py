@@ -8,6 +8,7 @@ that moves elements about says `full(g, node)`; the others leave it alone.
 from . import trace as T
 from .graph import is_complex, is_float
 from .symbolic import known_equal
+from .transpose import transposed
 
 
 def is_one(size): return isinstance(size, int) and size == 1
@@ -46,7 +47,7 @@ def _reduce(g, y, x):
     if kind == 'prod': return (_product(g, x, dims),)
     if kind in ('amax', 'amin'):                                    # shared evenly; a NaN result has count 0, so its slice becomes NaN
         mask = T.cast(T.prim('eq', x, y), x.dtype)
-        return ((ranked(g, x.ndim) * mask) / T.reduce('sum', mask, dims),)
+        return ((ranked(g, x.ndim) * mask) / (T.fold if y.node.attrs.get('swept') else T.reduce)('sum', mask, dims),)
     return (None,)
 
 
@@ -130,6 +131,7 @@ def _load(g, y, x, *rest):
         hit = T.prim('eq', T.iota(x.shape[d], d, x.ndim), indices[d])
         if guarded: hit = hit & valid
         gx = T.where(hit, ranked(g, y.ndim), 0)
+    elif (gathered := transposed(g, y, x, indices, valid)) is not None: gx = gathered
     else:
         source = T.where(valid, g, 0) if guarded else g
         places = [T.where(valid, e, 0) for e in indices] if guarded else indices
@@ -189,10 +191,14 @@ def _cast(g, y, x):
     return (T.cast(T.prim('real', g) if is_complex(g.dtype) and not is_complex(x.dtype) else g, x.dtype),)
 
 
+def _loop(g, y, *args):
+    raise NotImplementedError('the derivative of a scalar loop is not implemented: the operator that uses it must state its gradient')
+
+
 VJP = {
     'reduce': _reduce, 'scan': _scan, 'reshape': _reshape, 'permute': _permute, 'slice': _slice, 'flip': _flip,
-    'expand': lambda g, y, x: (g,), 'load': _load, 'scatter': _scatter, 'cat': _cat, 'matmul': _matmul, 'cast': _cast,
+    'expand': lambda g, y, x: (g,), 'stored': lambda g, y, x: (g,), 'load': _load, 'scatter': _scatter, 'cat': _cat, 'matmul': _matmul, 'cast': _cast, 'loop': _loop,
 }
 # Rules that are linear maps of elements: nothing to conjugate. matmul multiplies by the other operand, so it is not here.
-LINEAR = {'expand', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}
+LINEAR = {'expand', 'stored', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}
 NO_GRADIENT = {'input', 'scalar', 'const', 'size', 'iota', 'draw', 'argreduce', 'check', 'bitcast', 'stop', 'native', 'native_part'}

@@ -32,6 +32,7 @@ class Tracing:
         self.graph, self.default = graph, default
         self.result_dtype = []          # of the operators being inlined, innermost last
         self.device = None
+        self.strides = {}               # of the inputs (see channels_last)
 
 
 @contextmanager
@@ -264,10 +265,14 @@ def prim(name, *args):
     graph, record = first.node.graph, PRIMITIVES[name]
     if name == 'where':
         return where(*args)
+    literal = [not isinstance(a, Sym) for a in args]
     args = [lift(a) for a in args]
     dtypes = {a.dtype for a in args}
     if len(dtypes) > 1:
-        dtype = promotion.result_type(operand_types(args), current().default)
+        types = operand_types(args)
+        if all(a.kind is not None for a in args):                  # numbers only: those that have a dtype already keep it beside literals
+            types = [(a.dtype, NUMBER if new else DIMENSIONED) for a, new in zip(args, literal)]
+        dtype = promotion.result_type(types, current().default)
         args = [cast(a, dtype) for a in args]
     dtype = args[0].dtype
     if dtype in HALF and name not in EXACT_ON_HALF:
@@ -294,6 +299,18 @@ def _pointwise(graph, record, nodes):
     return Sym(graph.node(record.name, nodes, None, shape, dtype))
 
 
+def _part(name, node):
+    """The real or imaginary part of a complex value that was put together from parts."""
+    if node.op == 'const': return const(node.attrs['value'].real if name == 'real' else node.attrs['value'].imag, promotion.real_dtype(node.dtype)).node
+    if node.op == 'make_complex':
+        part = node.args[name == 'imag']
+        return part if same_shape(part.shape, node.shape) else expand(Sym(part), node.shape).node
+    if node.op == 'cast' and not _complex(node.args[0].dtype):
+        real = promotion.real_dtype(node.dtype)
+        return cast(Sym(node.args[0]), real).node if name == 'real' else expand(const(0, real), node.shape).node
+    return None
+
+
 def _number(node): return node.attrs['value'] if node.op == 'const' else None
 
 
@@ -302,6 +319,9 @@ def _simplify(name, nodes):
     if name == 'neg' and nodes[0].op == 'neg': return nodes[0].args[0]
     if name in ('conj', 'real') and not _complex(nodes[0].dtype): return nodes[0]
     if name == 'conj' and nodes[0].op == 'conj': return nodes[0].args[0]
+    if name in ('real', 'imag'):
+        part = _part(name, nodes[0])
+        if part is not None: return part
     if name in ('floor', 'ceil', 'trunc', 'round') and not _float(nodes[0].dtype): return nodes[0]
     if len(nodes) == 1:
         value = _number(nodes[0])
@@ -362,6 +382,26 @@ def _number_like(value, other):
     return cast(lifted, dtype) if dtype != other.dtype else const(value, other.dtype)
 
 
+def loop(test, body, carry, operands=(), trips=None):
+    """A `while` at every element: the values of `carry` when `test` is first false. See region.py."""
+    from .region import loop as scalar_loop
+    return scalar_loop(test, body, carry, operands, trips)
+
+
+def channels_last(x):
+    """Is x an argument whose channels lie innermost in memory? Only for the choice between two forms that give the same bits."""
+    node = x.node
+    while node.op in ('cast', 'reshape', 'call', 'stop'): node = node.args[0]
+    if node not in current().strides: return False
+    from .request import is_channels_last
+    return is_channels_last(node.shape, current().strides[node])
+
+
+def stored(x):
+    """x itself, in memory: what follows reads it several times and must not compute it again each time."""
+    return x if x.node.op == 'input' else Sym(x.node.graph.node('stored', (x.node,), None, x.shape, x.dtype))
+
+
 def stop(x): return Sym(x.node.graph.node('stop', (x.node,), None, x.shape, x.dtype))
 def copy(x): return Sym(x.node)
 def conj(x): return prim('conj', x) if _complex(x.dtype) else x
@@ -403,6 +443,16 @@ def reduce(kind, x, dims):
         return reduce(kind, reduce(kind, x, tuple(run)), tuple(d for d in dims if d not in run))
     shape = tuple(1 if d in dims else s for d, s in enumerate(x.shape))
     return Sym(x.node.graph.node('reduce', (x.node,), {'kind': kind, 'dims': dims}, shape, x.dtype))
+
+
+def fold(kind, x, dims):
+    """sum prod amax amin any all over a few outer positions (the window of a pool, the taps of a filter), swept in order at each element: no partial
+    results. The dims stay with size 1."""
+    if x.dtype in HALF and kind in ('sum', 'prod'): return cast(fold(kind, cast(x, 'f32'), dims), x.dtype)
+    dims = tuple(d for d in _dims(x, dims) if not _is_one(x.shape[d]))
+    if not dims: return x
+    shape = tuple(1 if d in dims else s for d, s in enumerate(x.shape))
+    return Sym(x.node.graph.node('reduce', (x.node,), {'kind': kind, 'dims': dims, 'swept': True}, shape, x.dtype))
 
 
 def reduce_all(kind, x):

@@ -337,3 +337,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = soft.argmax(dim, keepdim=True)
     one = rl.zeros_like(logits, memory_format=rl.contiguous_format).scatter_(dim, index, 1.0)
     return one - soft.detach() + soft
+
+
+# ---------------------------------------------------------------------------- families in files of their own
+from .functional_losses import (  # noqa: E402, F401
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    linear_cross_entropy,
+    triplet_margin_with_distance_loss,
+)

@@ -174,7 +174,7 @@ def _pow_node(given):
     refuses="b", samples=binary(positive=True))
 def pow(self, exponent):
     """`self ** exponent`."""
-    if not T.is_float(self.dtype) and T.scalar_kind(exponent) is not None:
+    if not T.is_float(self.dtype) and not T.is_complex(self.dtype) and T.scalar_kind(exponent) is not None:
         exponent = T.check_range(exponent, 0, None, ("RuntimeError", "Integers to negative integer powers are not allowed."))
     return T.prim("pow", self, exponent)
 
@@ -227,8 +227,8 @@ def sgn(x):
     if T.is_complex(x.dtype):
         size = T.prim("abs", x)
         zero = T.prim("eq", size, T.const(0, size.dtype))
-        whole = T.cast(T.where(zero, T.const(1, size.dtype), size), x.dtype)
-        return T.where(zero, T.const(0, x.dtype), x / whole)
+        whole = T.where(zero, T.const(1, size.dtype), size)
+        return T.prim("make_complex", T.prim("real", x) / whole, T.prim("imag", x) / whole)
     return sign(x)
 
 
@@ -479,11 +479,12 @@ def _(grad, self, max):
 
 def _lerp_rule(self, end, weight):
     """Tensors of one floating dtype; a number may be any real."""
-    words = {"f32": "float", "f64": "double", "f16": "c10::Half", "bf16": "c10::BFloat16", "i64": "long", "i32": "int"}
+    words = {"f32": "float", "f64": "double", "f16": "c10::Half", "bf16": "c10::BFloat16", "i64": "long", "i32": "int", "c64": "c10::complex<float>",
+             "c128": "c10::complex<double>"}
     for name, x in (("end", end), ("weight", weight)):
         if T.scalar_kind(x) is None and x.dtype != self.dtype:
             raise RuntimeError(f"expected dtype {words.get(self.dtype, self.dtype)} for `{name}` but got dtype {words.get(x.dtype, x.dtype)}")
-    if not T.is_float(self.dtype):
+    if not T.is_float(self.dtype) and not T.is_complex(self.dtype):
         kernel = "lerp_kernel_tensor" if T.scalar_kind(weight) is None else "lerp_kernel_scalar"
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{T.dtype_word(self.dtype)}'")
     return "keep"
@@ -740,9 +741,22 @@ def _(grad, self, other):
 @op(["logaddexp(Tensor self, Tensor other) -> Tensor"], rule="float!", node="LogaddexpBackward0", kernel="logaddexp_cpu", samples=binary())
 def logaddexp(self, other):
     """`log(exp(self) + exp(other))` without overflow."""
+    if T.is_complex(self.dtype):
+        return _complex_logaddexp(self, other)
     same = T.prim("eq", self, other) & T.prim("eq", T.prim("abs", self), T.const(INF, self.dtype))
     m = T.prim("maximum", self, other)
     return T.where(same, self, m + T.prim("log1p", T.prim("exp", -T.prim("abs", self - other))))
+
+
+def _complex_logaddexp(a, b):
+    """The one with the smaller real part is added to the other. Equal infinities: of -inf nothing is left, of +inf the angles still count."""
+    x, y = T.prim("real", a), T.prim("real", b)
+    swap = T.prim("lt", x, y)
+    top, low = T.where(swap, b, a), T.where(swap, a, b)
+    tied = T.prim("eq", x, y) & T.prim("eq", T.prim("abs", x), T.const(INF, x.dtype))
+    plain = top + T.prim("log1p", T.prim("exp", low - T.where(tied, 0, top)))
+    lost = T.where(T.prim("lt", x, T.const(0, x.dtype)), a, T.prim("log", T.prim("exp", a) + T.prim("exp", b)))
+    return T.where(tied, lost, plain)
 
 
 @logaddexp.gradient("self")

@@ -73,7 +73,7 @@ def ldexp(self, other):
     return self * T.prim("exp2", other)
 
 
-@op("angle(Tensor self) -> Tensor", rule="float", node="AngleBackward0", samples=unary())
+@op("angle(Tensor self) -> Tensor", rule=lambda x: "real" if T.is_complex(x.dtype) else "float", node="AngleBackward0", samples=unary())
 def angle(x):
     """The angle of a number in the plane: 0 or pi for reals, NaN for NaN."""
     if T.is_complex(x.dtype):
@@ -85,7 +85,11 @@ def angle(x):
 @angle.gradient("self")
 def _(grad, self):
     if T.is_complex(self.dtype):
-        raise NotImplementedError("the derivative of angle for complex numbers is not implemented")
+        x, y = T.prim("real", self), T.prim("imag", self)
+        size = x * x + y * y
+        flat = T.prim("eq", size, T.const(0, size.dtype))
+        slope = T.where(flat, 0, grad / T.where(flat, 1, size))
+        return T.prim("make_complex", -(slope * y), slope * x)
     return T.where(T.prim("ne", self, self), T.const(math.nan, self.dtype), 0 * grad)
 
 

@@ -256,8 +256,9 @@ std_mean = _statistic("std_mean", "(Tensor, Tensor)", lambda v, m: (_safe_sqrt(v
 def logsumexp(x, dim, keepdim):
     """`log(sum(exp(self)))` without overflow."""
     dims = wrap_dims(dim, x.ndim)
-    top = T.stop(T.reduce("amax", x, dims)) if not _empty(x, dims) else T.const(0, x.dtype)
-    top = T.where(T.prim("eq", T.prim("abs", top), T.const(math.inf, x.dtype)), 0, top)
+    size = T.prim("real", x)                                    # of a complex number the real part is what may overflow
+    top = T.stop(T.reduce("amax", size, dims)) if not _empty(x, dims) else T.const(0, size.dtype)
+    top = T.cast(T.where(T.prim("eq", T.prim("abs", top), T.const(math.inf, size.dtype)), 0, top), x.dtype)
     return drop_dims(T.prim("log", T.reduce("sum", T.prim("exp", x - top), dims)) + top, dims, keepdim)
 
 

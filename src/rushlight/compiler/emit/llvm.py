@@ -3,7 +3,7 @@
 Pointers, sizes and strides arrive in p and n, in the order of first use, so two kernels that do the same have the same text, whatever
 they came from. Strides along the vectorised axis decide how a value is loaded: 1 as a vector, 0 once per row, others lane by lane.
 """
-from .. import mathlib, symbolic
+from .. import mathlib, region, symbolic
 from ..graph import itemsize
 from ..loops import BLOCK, ROWS, closure, is_one, is_zero
 from ..primitives import PRIMITIVES
@@ -250,6 +250,7 @@ class Evaluator(Context):
         if op == 'copy': return args[0]
         if op == 'i.div': return args[0] // args[1]
         if op == 'i.mod': return args[0] % args[1]
+        if op == 'loop': return region.emit(f, e.attrs['region'], e.attrs['index'], args)
         primitive = PRIMITIVES[op]
         dtype = e.args[-1].dtype
         dtype = values.BODY_TYPE.get(dtype, dtype)

@@ -1,0 +1,2 @@
+"""torch.cuda.graphs: the names of `torch.cuda` under the module that torch keeps them in."""
+from . import *  # noqa: F403

@@ -1,0 +1,107 @@
+"""Attention: a weighted mean of values, the weights being the softmax of how well each query fits each key."""
+from __future__ import annotations
+
+import math
+
+from ..compiler import trace as T
+from ..compiler.promotion import C_NAME
+from ..registry import op
+from ..samples_composite import attending
+from .common import broadcast_shapes, hint, shape_text
+from .matmul import matmul
+
+
+@op("_safe_softmax(Tensor self, int dim) -> Tensor", rule="float!", on="-", layout="contiguous", node="SafeSoftmaxBackward0", saves="result", out=False)
+def _safe_softmax(x, dim):
+    """softmax of which a row of nothing but -inf is 0, not NaN: a query that may look at no key gets no value."""
+    top = T.stop(T.reduce("amax", x, (dim,)))
+    e = T.prim("exp", x - T.where(T.prim("eq", top, -math.inf), 0, top))
+    total = T.reduce("sum", e, (dim,))
+    return e / T.where(T.prim("eq", total, 0), 1, total)
+
+
+@_safe_softmax.gradient("self")
+def _(grad, result, dim):
+    return result * (grad - T.reduce("sum", grad * result, (dim % result.ndim,)))
+
+
+def _attention_rule(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    words = [C_NAME[x.dtype] for x in (query, key, value)]
+    if len(set(words)) > 1:
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {words[0]} key.dtype: {words[1]} and "
+                           f"value.dtype: {words[2]} instead.")
+    ranks = [x.ndim for x in (query, key, value)]
+    if min(ranks) < 2:
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {ranks[0]} key.dim: {ranks[1]} and "
+                           f"value.dim: {ranks[2]} instead.")
+    if attn_mask is not None and attn_mask.dtype not in ("b1", query.dtype) and not (attn_mask.dtype == "f32" and query.dtype in T.HALF):
+        raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                           f"{C_NAME[attn_mask.dtype]} and  query.dtype: {words[0]} instead.")
+    if T.is_complex(query.dtype):
+        raise NotImplementedError(f"\"softmax_lastdim_kernel_impl\" not implemented for '{T.dtype_word(query.dtype)}'")
+    if not T.is_float(query.dtype):
+        raise RuntimeError(f"expected scalar type Float but found {T.dtype_word(query.dtype)}")
+    return T.compute_dtype(query.dtype), query.dtype
+
+
+def _repeated_heads(x, heads):
+    """Each head of a key or value as often as it takes to face every head of the query, the repeats side by side."""
+    own = x.shape[-3]
+    if own == heads:
+        return x
+    if not heads % own == 0:
+        raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query: {hint(own)} and {hint(heads)}")
+    lead, rest = x.shape[:-3], x.shape[-2:]
+    spread = T.expand(T.reshape(x, lead + (own, 1) + rest), lead + (own, heads // own) + rest)
+    return T.reshape(spread, lead + (heads,) + rest)
+
+
+def _bias(attn_mask, causal, rows, columns, dtype):
+    """What is added to the scores: 0 where a key may be seen, -inf where not; None when every key may."""
+    bias = None
+    if attn_mask is not None:
+        bias = T.where(attn_mask, T.const(0, dtype), T.const(-math.inf, dtype)) if attn_mask.dtype == "b1" else T.cast(attn_mask, dtype)
+    if causal:                                            # aligned at the top left: query i sees keys 0 .. i
+        seen = T.prim("le", T.iota(columns, 1, 2), T.iota(rows, 0, 2))
+        if bias is None:
+            return T.where(seen, T.const(0, dtype), T.const(-math.inf, dtype))
+        bias = T.where(seen, bias, T.const(-math.inf, dtype))
+    return bias
+
+
+@op("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float! dropout_p=0.0, bool is_causal=False, *, "
+    "float? scale=None, bool enable_gqa=False) -> Tensor", rule=_attention_rule, promote=("query", "key", "value"), on="F", layout="contiguous", out=False,
+    node="ScaledDotProductFlashAttentionForCpuBackward0", samples=attending())
+def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    """`softmax(query @ key.T * scale + mask) @ value`.
+
+    A boolean mask says which keys a query may look at, a floating one is added to the scores; with `is_causal` query i sees the keys up to i. A query
+    that may see nothing gets zeros. `scale` is 1 / sqrt(the last size of query) unless given. With `enable_gqa` there may be fewer heads
+    (dimension -3) of key and value than of query: each is shared by several in a row. Dropout acts on the weights.
+    """
+    if not 0.0 <= dropout_p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if is_causal and attn_mask is not None and (query.ndim != 4 or dropout_p):
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if not key.shape[-2] == value.shape[-2]:
+        raise RuntimeError(f"scaled_dot_product_attention: key and value must have as many entries, but their shapes are {shape_text(key.shape)} and "
+                           f"{shape_text(value.shape)}")
+    if enable_gqa:
+        key, value = _repeated_heads(key, query.shape[-3]), _repeated_heads(value, query.shape[-3])
+    dtype, rows, columns = query.dtype, query.shape[-2], key.shape[-2]
+    if columns == 0:
+        batch = broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        return T.expand(T.const(0, dtype), batch + (rows, value.shape[-1]))
+    factor = T.cast(scale, dtype) if scale is not None else 1.0 / T.prim("sqrt", T.cast(T.size(query.shape[-1], "i64"), dtype))
+    last = key.ndim - 1
+    scores = matmul(query * factor, T.transpose(key, last - 1, last))
+    bias = _bias(attn_mask, is_causal, rows, columns, dtype)
+    if bias is not None:
+        broadcast_shapes(scores.shape, bias.shape)
+        scores = scores + bias
+    weights = _safe_softmax(scores, scores.ndim - 1)
+    if dropout_p > 0:
+        keep = 1.0 - dropout_p
+        kept = T.draw("bernoulli", weights.shape, "b1", T.const(keep, "f64"))
+        weights = weights * (T.cast(kept, dtype) / keep) if keep else weights * 0
+    return matmul(weights, value)

@@ -1,0 +1,223 @@
+"""Pools: the largest, the mean or the power mean of each window.
+
+A window is read by index arithmetic, not copied. The largest is found tap by tap in row order, so the first of equals wins and a NaN always does;
+the mean is a sum in the same order. The gradient of a mean is the transposed access (compiler/transpose.py); that of a maximum goes to the
+positions that were found, which is why they are a result.
+"""
+from __future__ import annotations
+
+from ..compiler import trace as T
+from ..registry import op
+from ..samples import pooling
+from .common import hint, numel_of, shape_text
+from .window import all_of, axes_of, batched, check_image, check_outputs, grid, numbers, taps_of
+
+WRITTEN_OUT = 32         # taps of a window that are one expression; larger windows go dimension by dimension
+
+
+# ------------------------------------------------------------------------------------------------------------------- maximum
+def _inside(axis, k, dim, rank):
+    """Where tap k reads. A tap outside reads the window's first one inside instead: an element seen twice changes neither the maximum nor the
+    first place it has."""
+    e = axis.tap(k, dim, rank)
+    inside = all_of(axis.tests(e, k))
+    if inside is None:
+        return e
+    start = axis.start(dim, rank)
+    if axis.dilation == 1:
+        first = T.const(0, "i64")
+    else:
+        skipped = T.prim("idiv", (axis.dilation - 1) - start, T.size(axis.dilation, "i64")) * axis.dilation
+        first = T.prim("minimum", start + skipped, T.size(axis.n - 1, "i64"))
+    return T.where(inside, e, T.where(start < 0, first, start) if axis.pad else start)
+
+
+def _better(new, best):
+    """Does a later value replace the best so far?"""
+    larger = new > best
+    return larger | T.prim("ne", new, new) if T.is_float(new.dtype) else larger
+
+
+def _by_taps(x, axes):
+    """(maximum, its place in the flattened plane), written out over all taps of a window."""
+    rank = x.ndim
+    lead = grid(x.shape[:2], rank)
+    best = place = None
+    for tap in taps_of([a.k for a in axes]):
+        at = [_inside(a, k, 2 + d, rank) for d, (a, k) in enumerate(zip(axes, tap))]
+        flat = at[0]
+        for a, e in zip(axes[1:], at[1:]):
+            flat = flat * T.size(a.n, "i64") + e
+        value = T.load(x, lead + at, shape=(*x.shape[:2], *(a.out for a in axes)))
+        flat = T.expand(flat, value.shape)
+        if best is None:
+            best, place = value, flat
+        else:
+            take = _better(value, best)
+            best, place = T.where(take, value, best), T.where(take, flat, place)
+    return best, place
+
+
+def _by_dimensions(x, axes):
+    """The same for large windows: the last dimension first. Rows are compared in order, so the place found is the same."""
+    place = None
+    for d in reversed(range(len(axes))):
+        dim, a = 2 + d, axes[d]
+        x, at = _along(x, dim, a)
+        at = T.stored(at)
+        lead = [at if i == dim else T.iota(s, i, x.ndim) for i, s in enumerate(x.shape)]
+        inner = numel_of(b.n for b in axes[d + 1:])
+        rest = T.load(place, lead, shape=x.shape) if place is not None else 0
+        place = T.stored(at * T.size(inner, "i64") + rest)
+        x = T.stored(x)
+    return x, place
+
+
+def _along(x, dim, a):
+    """(maximum, its index along dim) of the windows of one dimension."""
+    rank, shape = x.ndim, tuple(a.out if i == dim else s for i, s in enumerate(x.shape))
+    at = lambda e: [e if i == dim else T.iota(s, i, rank) for i, s in enumerate(shape)]
+    if a.k <= WRITTEN_OUT:
+        best = place = None
+        for k in range(a.k):
+            e = _inside(a, k, dim, rank)
+            value, e = T.load(x, at(e), shape=shape), T.expand(e, shape)
+            if best is None:
+                best, place = value, e
+            else:
+                take = _better(value, best)
+                best, place = T.where(take, value, best), T.where(take, e, place)
+        return best, place
+    # A loop over the taps: they become a dimension before the others.
+    wide = (a.k, *shape)
+    e = T.iota(a.out, dim + 1, rank + 1) * a.step + T.iota(a.k, 0, rank + 1) * a.dilation - a.pad
+    inside = all_of(a.tests(e))
+    lead = [e if i == dim else T.iota(s, i + 1, rank + 1) for i, s in enumerate(shape)]
+    low = T.const(T.finite_range(x.dtype)[0] * 2 if T.is_float(x.dtype) else _lowest(x.dtype), x.dtype)
+    taps = T.stored(T.load(x, lead, inside, low if inside is not None else None, shape=wide))
+    which = T.iota(a.k, 0, rank + 1)
+    known = T.const(True, "b1") if inside is None else inside
+    largest = T.fold("amax", taps, (0,))
+    # The last NaN, else the first of the largest that is inside.
+    first = T.fold("amin", T.where(T.prim("eq", taps, largest) & known, which, a.k), (0,))
+    last = T.fold("amax", T.where(T.prim("ne", taps, taps), which, -1), (0,))
+    k = T.reshape(T.where(last >= 0, last, first), shape)
+    return T.reshape(largest, shape), k * a.dilation + a.start(dim, rank)
+
+
+def _lowest(dtype):
+    return 0 if dtype[0] == "u" else -(1 << (int(dtype[1:]) - 1))
+
+
+def largest(x, axes):
+    """(maximum, place) of each window of x, which has a batch dimension."""
+    return _by_taps(x, axes) if numel_of(a.k for a in axes) <= WRITTEN_OUT else _by_dimensions(x, axes)
+
+
+def scattered(grad, indices, sizes):
+    """grad added at its places in planes of the given sizes."""
+    lead, planes = grad.shape[:2], (*grad.shape[:2], numel_of(sizes))
+    flat = (*lead, numel_of(grad.shape[2:]))
+    zeros = T.expand(T.const(0, grad.dtype), planes)
+    at = [T.iota(s, d, 3) for d, s in enumerate(lead)] + [T.reshape(indices, flat)]
+    return T.reshape(T.scatter(zeros, at, T.reshape(grad, flat), "add"), (*lead, *sizes))
+
+
+def covering(grad, indices, axes):
+    """The same for places inside windows, in gather form: at each position the windows over it, in order, that found their maximum there."""
+    lead, sizes = grad.shape[:2], tuple(a.n for a in axes)
+    counts = [((a.k - 1) * a.dilation) // a.step + 1 for a in axes]
+    rank, swept = len(axes) + 2 + len(axes), len(axes)
+    here = T.const(0, "i64")
+    places, tests = [], []
+    for d, (a, count) in enumerate(zip(axes, counts)):
+        p = T.iota(a.n, swept + 2 + d, rank)
+        here = here * T.size(a.n, "i64") + p
+        o = floor_divided(p + a.pad, a.step) - ((count - 1) - T.iota(count, d, rank))
+        places.append(o)
+        tests += [T.prim("le", 0, o), o < T.size(a.out, "i64")]
+    at = [T.iota(s, swept + d, rank) for d, s in enumerate(lead)] + places
+    shape = (*counts, *lead, *sizes)
+    inside = all_of(tests)
+    found = T.load(indices, at, inside, -1, shape=shape)
+    terms = T.where(T.prim("eq", found, here), T.load(grad, at, inside, 0, shape=shape), 0)
+    return T.reshape(T.fold("sum", terms, tuple(range(swept))) + T.const(0, grad.dtype), (*lead, *sizes))
+
+
+from ..compiler.transpose import floor_divided  # noqa: E402
+
+
+def _backward(grad, x, indices, axes):
+    """The gradient of the input, which lies where the input lies: in gather form when channels are innermost (whole vectors at a time)."""
+    form = covering if T.channels_last(x) and numel_of(((a.k - 1) * a.dilation) // a.step + 1 for a in axes) <= 16 else None
+    return form(grad, indices, axes) if form else scattered(grad, indices, [a.n for a in axes])
+
+
+def _max_axes(x, count, kernel_size, stride, padding, dilation, ceil_mode, name):
+    kernel = numbers(kernel_size, count, name, "kernel_size")
+    stride = numbers(stride, count, name, "stride", kernel)
+    padding, dilation = numbers(padding, count, name, "padding"), numbers(dilation, count, name, "dilation")
+    if x.ndim not in (count + 1, count + 2):
+        raise RuntimeError(f"non-empty {count + 1}D or {count + 2}D (batch mode) tensor expected for input")
+    axes = axes_of(x.shape[x.ndim - count:], kernel, stride, padding, dilation, ceil_mode)
+    if count == 3:
+        _check_volume(x, "max_pool3d_with_indices_out_cpu_template()")
+    else:
+        check_image(x, count)
+    check_outputs(x.shape[-count - 1], axes)
+    return axes
+
+
+def _check_volume(x, name):
+    for d, s in enumerate(x.shape):
+        if s == 0 and (d > 0 or x.ndim == 4):
+            raise RuntimeError(f"{name}: Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                               f"{shape_text(x.shape)} and non-batch dimension {d - (x.ndim - 4) if x.ndim == 4 else d - 2 if d > 1 else 0} has length zero!")
+
+
+def _max_pool(x, count, axes):
+    image, back = batched(x, count)
+    best, place = largest(image, axes)
+    return back(best), back(place)
+
+
+_NUMBERS = "int[{0}] kernel_size, int[{0}]? stride=None, int[{0}] padding=0, int[{0}] dilation=1, bool ceil_mode=False"
+
+
+def _max_pool_with_indices(count):
+    name = f"max_pool{count}d_with_indices"
+    public = f"max_pool{count}d"
+
+    @op(f"{name}(Tensor self, {_NUMBERS.format(count)}) -> (Tensor result, Tensor indices)", rule=None, on="-", layout="spatial",
+        node=f"MaxPool{count}DWithIndicesBackward0", out=False, refuses="bc", kernel=public, samples=None)
+    def with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
+        return _max_pool(self, count, _max_axes(self, count, kernel_size, stride, padding, dilation, ceil_mode, public))
+
+    @with_indices.gradient("self")
+    def _(grad, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
+        axes = _max_axes(self, count, kernel_size, stride, padding, dilation, ceil_mode, public)
+        (g, back), (i, _) = batched(grad, count), batched(indices, count)
+        return back(_backward(g, self, i, axes))
+    return with_indices
+
+
+_with_indices = {count: _max_pool_with_indices(count) for count in (2, 3)}
+
+
+@op("max_pool2d(Tensor self, " + _NUMBERS.format(2) + ") -> Tensor", rule=None, on="torch", layout="spatial", node="MaxPool2DWithIndicesBackward0",
+    out=False, refuses="bc", samples=pooling("max", 2))
+def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of each window of the last two dimensions. Of equal ones the first gets the gradient; NaN counts as largest.
+
+    >>> rushlight.max_pool2d(rushlight.arange(16.).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
+    return _with_indices[2](self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@op("max_pool3d(Tensor self, " + _NUMBERS.format(3) + ") -> Tensor", rule=None, on="torch", layout="spatial", node="MaxPool3DWithIndicesBackward0",
+    out=False, refuses="bc", samples=pooling("max", 3))
+def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of each window of the last three dimensions. See `max_pool2d`."""
+    return _with_indices[3](self, kernel_size, stride, padding, dilation, ceil_mode)[0]

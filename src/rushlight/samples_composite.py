@@ -1,0 +1,43 @@
+"""Samples (see samples.py) of attention, of sums of products of several tensors, and of the losses that take more than a pair."""
+from __future__ import annotations
+
+from .samples import Maker, Sample, _draw
+
+
+def attending() -> Maker:
+    """Queries, keys and values, with each kind of mask, shared heads and a scale."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        mask = rng.integers(0, 2, (5, 7)).astype(bool)
+        mask[0] = False                                # a query that sees nothing
+        return [Sample(t(4, 8), t(6, 8), t(6, 3)), Sample(t(2, 5, 8), t(2, 7, 8), t(2, 7, 8), mask), Sample(t(2, 3, 5, 4), t(2, 3, 7, 4), t(2, 3, 7, 4), t(2, 1, 5, 7)),
+                Sample(t(2, 3, 9, 4), t(2, 3, 9, 4), t(2, 3, 9, 6), is_causal=True), Sample(t(2, 4, 5, 8), t(2, 2, 7, 8), t(2, 2, 7, 8), scale=0.5, enable_gqa=True),
+                Sample(t(1, 2, 70, 16), t(1, 2, 150, 16), t(1, 2, 150, 16)), Sample(t(2, 5, 8), t(2, 0, 8), t(2, 0, 8)), Sample(t(3, 1, 40), t(3, 33, 40), t(3, 33, 40))]
+    return make
+
+
+def margins(kind: str) -> Maker:
+    """Arguments of the losses in ops/loss_margin.py, for each reduction. Values keep away from the corners of the margins."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape, low=-2.0, high=2.0: _draw(rng, shape, low, high)
+        signs = lambda *shape: np.where(rng.integers(0, 2, shape) > 0, 1.0, -1.0).astype("float32")
+        whole = lambda *shape: rng.integers(0, 6, shape).astype("float32")
+        labels = np.array([[1, 0, -1, 2], [3, -1, 0, 1], [-1, 0, 1, 2], [0, 1, 2, 3]])
+        cases = {
+            "signs": lambda: [((t(*s), signs(*s)), {}) for s in ((5,), (3, 4), (2, 3, 40))],
+            "ranking": lambda: [((t(*s), t(*s), signs(*s)), {"margin": m}) for s in ((5,), (3, 40)) for m in (0.0, 0.7)],
+            "cosine": lambda: [((t(5), t(5), signs()), {}), ((t(3, 40), t(3, 40), signs(3)), {"margin": 0.3})],
+            "triplet": lambda: [((t(5), t(5), t(5)), {}), ((t(3, 4), t(3, 4), t(3, 4)), {"p": 1.0, "margin": 4.0}), ((t(3, 40), t(3, 40), t(3, 40)), {"swap": True})],
+            "classes": lambda: [((t(3, 4), rng.integers(0, 4, (3,))), {}), ((t(5), rng.integers(0, 5, (1,))), {"p": 2, "margin": 0.5}),
+                                ((t(6, 40), rng.integers(0, 40, (6,))), {"weight": t(40, low=0.5)})],
+            "label_lists": lambda: [((t(4), labels[0]), {}), ((t(4, 4), labels), {})],
+            "labels": lambda: [((t(*s), t(*s, low=0.0, high=1.0)), {"weight": w}) for s in ((5,), (3, 4), (2, 3, 40)) for w in (None, t(s[-1], low=0.5))],
+            "counts": lambda: [((t(3, 40, low=0.1), whole(3, 40)), more) for more in ({}, {"full": True}, {"log_input": False})],
+            "variances": lambda: [((t(3, 40), t(3, 40), t(*s, low=0.1)), {"full": full}) for s in ((3, 40), (3, 1), (3,)) for full in (False, True)],
+        }
+        return [Sample(*args, **more, reduction=r) for args, more in cases[kind]() for r in ("mean", "sum", "none")]
+    return make
