@@ -25,11 +25,11 @@ static const int COLUMN_MAJOR = 102;
 
 // ---------------------------------------------------------------------------------------------------------------- the library
 struct Routine { const char *real, *complex; void* of[4]; };      // the routine's name for real and for complex matrices, without the type's letter
-static Routine potrf{"potrf", "potrf"}, getrf{"getrf", "getrf"}, getrs{"getrs", "getrs"}, geqrf{"geqrf", "geqrf"}, orgqr{"orgqr", "ungqr"}, ormqr{"ormqr", "unmqr"},
+static Routine potrf{"potrf", "potrf"}, getrf{"getrf", "getrf"}, getrs{"getrs", "getrs"}, geqrf{"geqrf", "geqrf"},
     syevd{"syevd", "heevd"}, geev{"geev", "geev"}, gesdd{"gesdd", "gesdd"}, sytrf{"sytrf", "sytrf"}, hetrf{"sytrf", "hetrf"}, sytrs{"sytrs", "sytrs"},
     hetrs{"sytrs", "hetrs"}, gels{"gels", "gels"}, gelsy{"gelsy", "gelsy"}, gelsd{"gelsd", "gelsd"}, gelss{"gelss", "gelss"};
 static Routine trsm{"trsm", "trsm"}, gemm{"gemm", "gemm"};                        // BLAS
-static Routine* const LAPACK[] = {&potrf, &getrf, &getrs, &geqrf, &orgqr, &ormqr, &syevd, &geev, &gesdd, &sytrf, &hetrf, &sytrs, &hetrs, &gels, &gelsy, &gelsd, &gelss};
+static Routine* const LAPACK[] = {&potrf, &getrf, &getrs, &geqrf, &syevd, &geev, &gesdd, &sytrf, &hetrf, &sytrs, &hetrs, &gels, &gelsy, &gelsd, &gelss};
 static Routine* const BLAS[] = {&trsm, &gemm};
 static bool g_opened = false;
 
@@ -123,6 +123,22 @@ static int64_t lu(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, 
   return 0;
 }
 
+// order of the rows after the exchanges (or where each went) <- pivots, counted from 1; n: rows, pivots, inverse
+static int64_t row_order(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
+  std::vector<int64_t> order((size_t)n[0]);
+  for (int64_t i = lo; i < hi; i++) {
+    const int32_t* pivots = (const int32_t*)p[1] + i * n[1];
+    int64_t* out = (int64_t*)p[0] + i * n[0];
+    for (int64_t r = 0; r < n[0]; r++) order[(size_t)r] = r;
+    for (int64_t r = 0; r < n[1]; r++) {
+      if (pivots[r] < 1 || pivots[r] > n[0]) return failure(1, i, 0);
+      std::swap(order[(size_t)r], order[(size_t)pivots[r] - 1]);
+    }
+    for (int64_t r = 0; r < n[0]; r++) { if (n[2]) out[order[(size_t)r]] = r; else out[r] = order[(size_t)r]; }
+  }
+  return 0;
+}
+
 // solution <- factors, pivots, right sides; n: element, order, right sides, transposition (0 none, 1 transpose, 2 conjugate transpose)
 static int64_t lu_solve(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
   int e = (int)n[0], order = (int)n[1], columns = (int)n[2];
@@ -166,42 +182,6 @@ static int64_t qr_factor(char** p, const int64_t* n, const Scalar*, char*, int64
   for (int64_t i = lo; i < hi; i++) {
     memcpy(p[0] + i * bytes, p[2] + i * bytes, bytes);
     call(geqrf, e, COLUMN_MAJOR, rows, columns, (void*)(p[0] + i * bytes), rows, (void*)(p[1] + i * small * BYTES[e]), work, size);
-  }
-  return 0;
-}
-
-// the first columns of the product of reflectors <- reflectors, tau; n: element, rows, columns, reflectors
-static int64_t householder(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
-  int e = (int)n[0], rows = (int)n[1], columns = (int)n[2], count = (int)n[3];
-  int64_t bytes = n[1] * n[2] * BYTES[e];
-  if (!bytes) return 0;
-  double asked[2];
-  Room room;
-  call(orgqr, e, COLUMN_MAJOR, rows, columns, count, (void*)p[0], rows, (void*)p[2], (void*)asked, -1);
-  int size = optimum(asked, e);
-  void* work = room.of((int64_t)size * BYTES[e]);
-  for (int64_t i = lo; i < hi; i++) {
-    memcpy(p[0] + i * bytes, p[1] + i * bytes, bytes);
-    call(orgqr, e, COLUMN_MAJOR, rows, columns, count, (void*)(p[0] + i * bytes), rows, (void*)(p[2] + i * count * BYTES[e]), work, size);
-  }
-  return 0;
-}
-
-// product <- reflectors, tau, other; n: element, rows and columns of other, reflectors, left, transposed
-static int64_t multiply_q(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
-  int e = (int)n[0], rows = (int)n[1], columns = (int)n[2], count = (int)n[3], order = n[4] ? rows : columns;
-  int64_t bytes = n[1] * n[2] * BYTES[e];
-  if (!bytes) return 0;
-  char side = n[4] ? 'L' : 'R', transposed = !n[5] ? 'N' : is_complex(e) ? 'C' : 'T';
-  double asked[2];
-  Room room;
-  call(ormqr, e, COLUMN_MAJOR, side, transposed, rows, columns, count, (void*)p[1], order, (void*)p[2], (void*)p[0], rows, (void*)asked, -1);
-  int size = optimum(asked, e);
-  void* work = room.of((int64_t)size * BYTES[e]);
-  for (int64_t i = lo; i < hi; i++) {
-    memcpy(p[0] + i * bytes, p[3] + i * bytes, bytes);
-    call(ormqr, e, COLUMN_MAJOR, side, transposed, rows, columns, count, (void*)(p[1] + (int64_t)i * order * count * BYTES[e]), order,
-         (void*)(p[2] + (int64_t)i * count * BYTES[e]), (void*)(p[0] + i * bytes), rows, work, size);
   }
   return 0;
 }
@@ -497,8 +477,8 @@ bool init_lapack(PyObject* m) {
   LinAlgError = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "Error raised by linear algebra operators when the cause is the values of a matrix.", PyExc_RuntimeError, nullptr);
   if (!LinAlgError || PyModule_AddObjectRef(m, "_LinAlgError", LinAlgError) < 0) return false;
   static const struct { const char* name; Kernel kernel; } KERNELS[] = {
-      {"lapack_cholesky", cholesky}, {"lapack_lu", lu}, {"lapack_lu_solve", lu_solve}, {"lapack_triangular", triangular}, {"lapack_qr", qr_factor},
-      {"lapack_householder", householder}, {"lapack_multiply_q", multiply_q}, {"lapack_ldl", ldl}, {"lapack_ldl_solve", ldl_solve}, {"lapack_eigh", eigh},
+      {"lapack_cholesky", cholesky}, {"lapack_lu", lu}, {"lapack_lu_solve", lu_solve}, {"lapack_triangular", triangular}, {"lapack_qr", qr_factor}, {"linalg_row_order", row_order},
+      {"lapack_ldl", ldl}, {"lapack_ldl_solve", ldl_solve}, {"lapack_eigh", eigh},
       {"lapack_eig", eig}, {"lapack_svd", svd<true>}, {"lapack_svdvals", svd<false>}, {"lapack_lstsq", least_squares}, {"lapack_matrix_exp", matrix_exp}};
   for (auto& k : KERNELS) native_kernel_register(k.name, k.kernel);
   return true;

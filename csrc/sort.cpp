@@ -48,10 +48,21 @@ static int64_t sort_rows(char** p, const int64_t* n, const Scalar*, char* scratc
 }
 
 // ------------------------------------------------------------------------------------------------------------- selecting
-struct Candidate {      // the best compare as smallest
+// An element that may be chosen; the best compare as smallest.
+struct WideCandidate {
   uint64_t key; int64_t index;
-  bool operator<(const Candidate& o) const { return key != o.key ? key < o.key : index < o.index; }
+  bool operator<(const WideCandidate& o) const { return key != o.key ? key < o.key : index < o.index; }
 };
+struct NarrowCandidate {      // key and index in one word: half the memory, one comparison
+  uint64_t word;
+  NarrowCandidate() = default;
+  NarrowCandidate(uint64_t key, int64_t index) : word(word_of(key, index)) {}
+  bool operator<(const NarrowCandidate& o) const { return word < o.word; }
+};
+static inline uint64_t key_of(const WideCandidate& c) { return c.key; }
+static inline int64_t index_of(const WideCandidate& c) { return c.index; }
+static inline uint64_t key_of(const NarrowCandidate& c) { return key_of(c.word); }
+static inline int64_t index_of(const NarrowCandidate& c) { return index_of(c.word); }
 
 // Whether a block may hold an element better than the threshold. May say yes in vain (a NaN threshold), never no.
 template <class E> static bool block_may_beat(const typename E::Bits* block, int count, typename E::Bits threshold, bool largest) {
@@ -72,22 +83,22 @@ template <class E> static bool block_may_beat(const typename E::Bits* block, int
 }
 
 // The k best of a row, best first, at the start of `best` (room for the row). A threshold, the k-th best so far, keeps almost all elements out.
-template <class E> static void best_of_row(const typename E::Bits* row, int64_t n, int64_t k, bool largest, Candidate* best) {
+template <class E, class Candidate> static void best_of_row(const typename E::Bits* row, int64_t n, int64_t k, bool largest, Candidate* best) {
   using U = typename E::Bits;
   const U flip = largest ? U(~U(0)) : U(0);
   auto candidate = [&](int64_t i) { return Candidate{uint64_t(U(E::key(row[i]) ^ flip)), i}; };
-  int64_t room = std::max<int64_t>(4 * k, 512), count = std::min(n, room), next = count;
+  const int BLOCK = 32;
+  int64_t room = std::max<int64_t>(4 * k, 4 * BLOCK), count = std::min(n, room), next = count;
   for (int64_t i = 0; i < count; i++) best[i] = candidate(i);
   auto keep_best = [&] { if (count > k) { std::nth_element(best, best + k - 1, best + count); count = k; } };
-  const int BLOCK = 64;
   if (next < n) {
     keep_best();
     while (next < n) {
       int size = int(std::min<int64_t>(BLOCK, n - next));
-      U threshold = row[best[k - 1].index];
+      U threshold = row[index_of(best[k - 1])];
       if (block_may_beat<E>(row + next, size, threshold, largest)) {
-        uint64_t worst = best[k - 1].key;
-        for (int i = 0; i < size; i++) { Candidate c = candidate(next + i); best[count] = c; count += c.key < worst; }
+        uint64_t worst = key_of(best[k - 1]);
+        for (int i = 0; i < size; i++) { Candidate c = candidate(next + i); best[count] = c; count += key_of(c) < worst; }
         if (count + BLOCK > room) keep_best();
       }
       next += size;
@@ -105,7 +116,6 @@ static int64_t topk_rows(char** p, const int64_t* n, const Scalar*, char* scratc
     if (k == 0) return;
     for (int64_t r = lo; r < hi; r++) {
       const U* row = (const U*)p[2] + r * length;
-      Candidate* best = (Candidate*)scratch;
       U* values = (U*)p[0] + r * k;
       int64_t* indices = (int64_t*)p[1] + r * k;
       if (k > 2048 && 4 * k > length && length < INDEX_LIMIT) {      // so many that sorting them all costs less
@@ -114,8 +124,12 @@ static int64_t topk_rows(char** p, const int64_t* n, const Scalar*, char* scratc
         for (int64_t i = 0; i < k; i++) { indices[i] = index_of(words[i]); values[i] = row[indices[i]]; }
         continue;
       }
-      best_of_row<E>(row, length, k, n[3] != 0, best);
-      for (int64_t i = 0; i < k; i++) { indices[i] = best[i].index; values[i] = row[best[i].index]; }
+      auto choose = [&](auto* best) {
+        best_of_row<E>(row, length, k, n[3] != 0, best);
+        for (int64_t i = 0; i < k; i++) { indices[i] = index_of(best[i]); values[i] = row[indices[i]]; }
+      };
+      if (sizeof(U) < 8 && length < INDEX_LIMIT) choose((NarrowCandidate*)scratch);
+      else choose((WideCandidate*)scratch);
     }
   });
   return 0;
@@ -123,13 +137,13 @@ static int64_t topk_rows(char** p, const int64_t* n, const Scalar*, char* scratc
 
 // The place of the k-th smallest element (from 0). The row is split by the leading bits in which keys differ, and only the part that holds the k-th is
 // looked at again.
-template <class E> static int64_t kth_of_row(const typename E::Bits* row, int64_t n, int64_t k, Candidate* part) {
+template <class E, class Candidate> static int64_t kth_of_row(const typename E::Bits* row, int64_t n, int64_t k, Candidate* part) {
   const int64_t SMALL = 512;
   const int DIGIT = 11;
   if (n <= SMALL) {
     for (int64_t i = 0; i < n; i++) part[i] = Candidate{E::key(row[i]), i};
     std::nth_element(part, part + k, part + n);
-    return part[k].index;
+    return index_of(part[k]);
   }
   uint64_t low = ~uint64_t(0), high = 0;
   for (int64_t i = 0; i < n; i++) { uint64_t key = E::key(row[i]); low = key < low ? key : low; high = key > high ? key : high; }
@@ -139,16 +153,16 @@ template <class E> static int64_t kth_of_row(const typename E::Bits* row, int64_
     int64_t counts[1 << DIGIT] = {};
     auto bucket = [&](uint64_t key) { return size_t((key - low) >> shift); };
     if (first) for (int64_t i = 0; i < n; i++) ++counts[bucket(E::key(row[i]))];
-    else for (int64_t i = 0; i < count; i++) ++counts[bucket(part[i].key)];
+    else for (int64_t i = 0; i < count; i++) ++counts[bucket(key_of(part[i]))];
     size_t b = 0;
     while (counts[b] <= k) k -= counts[b++];
     int64_t kept = 0;
     if (first) { for (int64_t i = 0; i < n; i++) { uint64_t key = E::key(row[i]); part[kept] = Candidate{key, i}; kept += bucket(key) == b; } }      // part has room for n + 1
-    else for (int64_t i = 0; i < count; i++) { Candidate c = part[i]; part[kept] = c; kept += bucket(c.key) == b; }
+    else for (int64_t i = 0; i < count; i++) { Candidate c = part[i]; part[kept] = c; kept += bucket(key_of(c)) == b; }
     first = false;
     count = kept;
-    if (shift == 0) return part[k].index;      // all equal, in order of place
-    if (count <= SMALL) { std::nth_element(part, part + k, part + count); return part[k].index; }
+    if (shift == 0) return index_of(part[k]);      // all equal, in order of place
+    if (count <= SMALL) { std::nth_element(part, part + k, part + count); return index_of(part[k]); }
     high = low + ((uint64_t(b) + 1) << shift) - 1;
     low += uint64_t(b) << shift;
   }
@@ -169,7 +183,7 @@ static int64_t kth_rows(char** p, const int64_t* n, const Scalar*, char* scratch
         if (n[3] == MEDIAN) { if (first >= 0) at = first; k = (length - 1) / 2; }
         else k = absent == length ? 0 : (length - absent - 1) / 2;
       }
-      if (at < 0) at = kth_of_row<E>(row, length, k, (Candidate*)scratch);
+      if (at < 0) at = sizeof(U) < 8 && length < INDEX_LIMIT ? kth_of_row<E>(row, length, k, (NarrowCandidate*)scratch) : kth_of_row<E>(row, length, k, (WideCandidate*)scratch);
       ((U*)p[0])[r] = row[at];
       ((int64_t*)p[1])[r] = at;
     }
@@ -178,7 +192,7 @@ static int64_t kth_rows(char** p, const int64_t* n, const Scalar*, char* scratch
 }
 
 // -------------------------------------------------------------------------------------------------------------------- mode
-// The most frequent value, the smallest of several, and where it is last. NaN equals NaN here.
+// The most frequent value, the smallest of several, and where it is last. A NaN equals nothing, so each counts once.
 static int64_t mode_rows(char** p, const int64_t* n, const Scalar*, char* scratch, int64_t lo, int64_t hi) {
   with_element((DType)n[0], [&](auto element) {
     using E = decltype(element);
@@ -192,7 +206,7 @@ static int64_t mode_rows(char** p, const int64_t* n, const Scalar*, char* scratc
       for (int64_t start = 0; start < length;) {
         int64_t end = start + 1;
         U key = E::key(row[index_of(words[start])]);
-        while (end < length && E::key(row[index_of(words[end])]) == key) ++end;
+        while (end < length && E::key(row[index_of(words[end])]) == key && !E::is_nan(row[index_of(words[end])])) ++end;
         if (end - start > most) { most = end - start; at = index_of(words[end - 1]); }
         start = end;
       }

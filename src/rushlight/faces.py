@@ -46,5 +46,5 @@ def return_types() -> dict:
     for d in registry.all():
         kind = getattr(d.op, "result_type", None)
         if kind is not None:
-            out[d.short_name] = kind
+            out[d.name] = kind
     return out

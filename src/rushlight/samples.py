@@ -223,6 +223,30 @@ def arranging(kind: str) -> Maker:
     return make
 
 
+def convolving(dims: int, transposed: bool = False, general: bool = False, time_first: bool = False) -> Maker:
+    """Signals, images or volumes and filters: strides, paddings, dilations, groups, without a batch, one channel each, no batch entries."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+        image = lambda n, c, size: t(*((n, c) if n is not None else (c,)), *((size,) * dims))
+        weight = lambda f, c, taps: t(*((c, f) if transposed else (f, c)), *((taps,) * dims))
+        if time_first: return [Sample(t(6, 2, 3), t(3, 3, 4), t(4)), Sample(t(9, 1, 2), t(2, 2, 17), t(17), 1)]
+        if general:
+            numbers = ((2, 1), (1, 0), (1, 2))
+            return [Sample(t(2, 3, 6, 7), t(4, 3, 3, 2), t(4), *numbers, False, (0, 0), 1), Sample(t(2, 4, 5, 4), t(4, 3, 2, 3), None, *numbers, True, (1, 1), 2)]
+        big, small = (40, 9) if dims == 1 else (19, 6) if dims == 2 else (8, 5)
+        out = [Sample(image(2, 3, small), weight(4, 3, 3), t(4)), Sample(image(1, 1, small), weight(1, 1, 1)), Sample(image(None, 4, big), weight(7, 4, 3), padding=1),
+               Sample(image(2, 5, big), weight(18, 5, 3), t(18), stride=2, padding=2), Sample(image(2, 3, big), weight(5, 3, 2), dilation=2),
+               Sample(image(1, 6, small), weight(1, 1 if not transposed else 6, 3) if transposed else weight(6, 1, 3), groups=6 if not transposed else 1),
+               Sample(image(2, 4, small), weight(3, 4, 3) if transposed else weight(6, 2, 3), groups=2), Sample(image(0, 3, small), weight(4, 3, 3)),
+               Sample(image(2, 2, big), weight(3, 2, 3), stride=3, padding=1, dilation=2)]
+        if transposed: out.append(Sample(image(2, 3, small), weight(4, 3, 3), stride=2, output_padding=1))
+        else: out += [Sample(image(2, 3, small), weight(4, 3, 2), t(4), padding="same"), Sample(image(2, 3, small), weight(4, 3, 3), padding="valid")]
+        return out
+    return make
+
+
 def losses(kind: str) -> Maker:
     def make(seed=0):
         import numpy as np
@@ -238,4 +262,65 @@ def losses(kind: str) -> Maker:
                     out.append(Sample(t(*shape), target, reduction=reduction_))
                     out.append(Sample(t(*shape), np.where(target == 1, -100, target), t(shape[1], low=0.5, high=2.0), reduction=reduction_))
         return out
+    return make
+
+
+def linear_algebra(kind: str) -> Maker:
+    """Matrices for the operators of linear algebra, alone and in batches, also empty ones: well conditioned, singular values apart."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+
+        def apart(*shape):
+            """Random matrices whose singular values are 1, 1.5, 2, ..."""
+            if 0 in shape: return t(*shape)
+            u, _, v = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+            return ((u * (1 + 0.5 * np.arange(u.shape[-1]))) @ v).astype("float32")
+
+        def positive(*shape):
+            a = apart(*shape)
+            return (a @ np.swapaxes(a, -1, -2)).astype("float32")
+        triangle = lambda *shape: (np.tril(t(*shape)) + 2 * np.eye(shape[-1])).astype("float32")
+        squares = [(1, 1), (3, 3), (2, 4, 4), (2, 1, 5, 5), (17, 17), (0, 0), (0, 3, 3)]
+        tall = [(4, 3), (2, 6, 2), (20, 9), (3, 0)]
+        wide = [(3, 4), (2, 2, 6), (9, 20), (0, 3)]
+
+        def reflectors():
+            out = []
+            for shape in [*squares[:5], *tall[:3]]:
+                k = shape[-1]
+                packed = t(*shape)
+                v = np.tril(packed, -1)[..., :k] + np.eye(shape[-2], k)
+                out.append((packed, (2 / np.sum(v * v, axis=-2)).astype("float32")))
+            return out
+
+        def factored(shape):
+            """What LAPACK makes of random matrices: packed factors and pivots in any order."""
+            n = shape[-1]
+            return (t(*shape) + 3 * np.eye(n)).astype("float32"), rng.integers(np.arange(1, n + 1), n + 1, size=(*shape[:-2], n)).astype("int32")
+        cases = {
+            "square": lambda: [Sample(apart(*s)) for s in squares],
+            "rectangular": lambda: [Sample(apart(*s)) for s in [*squares, *tall, *wide]],
+            "positive": lambda: [Sample(positive(*s)) for s in squares],
+            "factor": lambda: [Sample(triangle(*s)) for s in squares],
+            "solve": lambda: [Sample(apart(*s), t(*s[:-1], 2)) for s in squares] + [Sample(apart(3, 3), t(3)), Sample(apart(2, 3, 3), t(3, 4))],
+            "triangular": lambda: [Sample(triangle(*s), t(*s[:-1], 2), upper=False) for s in squares] + [
+                Sample(np.ascontiguousarray(triangle(3, 3).T), t(4, 3), upper=True, left=False), Sample(triangle(2, 3, 3), t(3, 2), upper=False, unitriangular=True)],
+            "triangular_solve": lambda: [Sample(t(*s[:-1], 2), triangle(*s), False) for s in squares] + [Sample(t(3, 2), triangle(3, 3), False, True)],
+            "cholesky_solve": lambda: [Sample(t(*s[:-1], 2), triangle(*s)) for s in squares],
+            "reflectors": lambda: [Sample(a, tau) for a, tau in reflectors()],
+            "ormqr": lambda: [Sample(a, tau, t(*a.shape[:-1], 3)) for a, tau in reflectors()] + [Sample(a, tau, t(*a.shape[:-2], 2, a.shape[-2]), False, True) for a, tau in reflectors()],
+            "lu_unpack": lambda: [Sample(*factored(s)) for s in squares[:5]],
+            "lu_solve": lambda: [Sample(*factored(s), t(*s[:-1], 2)) for s in squares[:5]],
+            "old_lu_solve": lambda: [Sample(t(*s[:-1], 2), *factored(s)) for s in squares[:5]],
+            "ldl_solve": lambda: [Sample(triangle(*s), np.broadcast_to(np.arange(1, s[-1] + 1, dtype="int32"), s[:-1]).copy(), t(*s[:-1], 2)) for s in squares[:5]],
+            "lstsq": lambda: [Sample(apart(*s), t(*s[:-1], 2)) for s in [(3, 3), (6, 4), (2, 5, 3)]],
+            "tensorinv": lambda: [Sample(apart(6, 6).reshape(2, 3, 6)), Sample(apart(4, 4).reshape(4, 2, 2), 1)],
+            "tensorsolve": lambda: [Sample(apart(6, 6).reshape(2, 3, 6), t(2, 3)), Sample(apart(4, 4).reshape(2, 2, 4), t(2, 2))],
+            "vectors": lambda: [Sample(t(3)), Sample(t(2, 4)), Sample(t(5), N=3), Sample(t(1))],
+            "norms": lambda: [Sample(apart(*s), o) for s in [(3, 3), (2, 4, 3), (3, 5)] for o in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)],
+            "cond": lambda: [Sample(apart(*s), *o) for s in [(3, 3), (2, 4, 4)] for o in ((), ("fro",), ("nuc",), (1,), (2,), (-2,))],
+        }
+        return cases[kind]()
     return make

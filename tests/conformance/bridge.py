@@ -7,7 +7,7 @@ import torch
 import rushlight as rl
 
 DTYPES = {getattr(torch, n): getattr(rl, n) for n in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-                                                      "complex64", "complex128")}
+                                                      "complex64", "complex128", "uint16", "uint32", "uint64")}
 
 
 def tensor_to_rl(t: torch.Tensor, storages: dict):
@@ -45,6 +45,7 @@ def to_rl(value, storages=None):
     if isinstance(value, torch.memory_format): return getattr(rl, str(value).rpartition(".")[2])
     if isinstance(value, torch.layout): return rl.strided
     if isinstance(value, torch.Size): return rl.Size(value)
+    if isinstance(value, torch.nn.Module): return getattr(rl.nn, type(value).__name__)()       # a distance without parameters
     if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*map(inside, value))
     if isinstance(value, (list, tuple)): return type(value)(map(inside, value))
     if isinstance(value, dict): return {k: inside(v) for k, v in value.items()}

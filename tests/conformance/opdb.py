@@ -1,6 +1,6 @@
 """torch's operator database seen from here: which entries rushlight has, how each is called, and what one sample says about it.
 
-Every check returns a list of findings, `(kind, words)`; an empty list is agreement. Kinds: call, value, strides, gradient, gradgrad, inplace, out, error.
+Every check returns a list of findings, `(kind, words)`; an empty list is agreement. Kinds: call, value, strides, gradient, gradgrad, tangent, inplace, out, error.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import warnings
 
 import torch
 from bridge import TOLERANCE, difference, flatten, to_rl, to_torch
+from tangents import check_tangents
 from torch.testing._internal import common_methods_invocations as invocations
 
 import rushlight as rl
@@ -27,6 +28,10 @@ LONG_SUMS = {"addbmm": 4,
              "nn.functional.scaled_dot_product_attention": 10}       # scores of some hundreds: the last bit of one is 1e-5 of its weight
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "resize_as_"}
+
+
+# Where torch's choice among equal elements is arbitrary: the place of `dim` among the arguments after the input. The values chosen must be the same.
+ARBITRARY_CHOICE = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1, "mode": 0, "median": 0, "nanmedian": 0}
 
 
 def full_name(info) -> str:
@@ -132,6 +137,27 @@ def same_type(ours, theirs) -> bool:
     return type(ours) is type(theirs) or type(theirs).__module__.startswith("torch") and isinstance(ours, type(theirs).__mro__[1])
 
 
+def has_ties(info, sample) -> bool:
+    """Whether the answer depends on which of several equal elements is chosen."""
+    if info.name not in ARBITRARY_CHOICE: return False
+    x = sample.input.detach()
+    return x.unique().numel() < x.numel() or x.dtype in HALF and x.isnan().any().item()
+
+
+def chosen_values(info, sample, result):
+    """A result with indices replaced by what they choose from the input. For a sample with ties."""
+    place = ARBITRARY_CHOICE[info.name]
+    x = sample.input.detach()
+
+    def values(t):
+        if t.dtype is not torch.int64 or place is None or x.dtype is torch.int64 and t is parts[0] and len(parts) > 1: return t
+        dim = sample.kwargs.get("dim", sample.args[place] if len(sample.args) > place else -1)
+        if x.dim() == 0: return x
+        return x.gather(dim, t) if t.dim() == x.dim() else x.gather(dim, t.unsqueeze(dim))
+    parts = [to_torch(t) if isinstance(t, rl.Tensor) else t.detach() for t in flatten([*result] if isinstance(result, tuple) else [result])]
+    return [values(t) for t in parts]
+
+
 def check_sample(info, ours, sample, gradients=True, second=False):
     """One sample: values, dtypes, shapes, strides, then gradients."""
     expected, got, args, kwargs, mine, my_kwargs = _both(info, ours, sample)
@@ -139,6 +165,10 @@ def check_sample(info, ours, sample, gradients=True, second=False):
     if failure is not None: return failure
     if any(isinstance(t, torch.Tensor) and t.dtype is torch.complex32 for t in flatten(expected.result)): return []     # numpy has none: nothing to compare by
     half = any(isinstance(t, torch.Tensor) and t.dtype in HALF for t in flatten([args, kwargs]))
+    if has_ties(info, sample):
+        mine, theirs = chosen_values(info, sample, got.result), chosen_values(info, sample, expected.result)
+        word = next((f"other values are chosen: {a} against {b}" for a, b in zip(mine, theirs) if not torch.equal(a.nan_to_num(), b.nan_to_num())), None)
+        return [("value", word)] if word else []
     word = difference(got.result, expected.result, LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED)
     wide = wide_sample(args, kwargs) if half else None
     if word and half:                                    # torch may round inside an operator: its float32 result, rounded once, is as right
@@ -147,7 +177,7 @@ def check_sample(info, ours, sample, gradients=True, second=False):
     if word and any(isinstance(t, torch.Tensor) and t.dtype is torch.complex64 for t in flatten([args, kwargs, expected.result])):
         args64, kwargs64 = double_sample(args, kwargs)   # powers and quotients of floats lose digits in torch: its double result, rounded once, is the judge
         torch.manual_seed(7)
-        word = difference(got.result, _like(info.op(*args64, **kwargs64), expected.result))
+        word = difference(got.result, _like(info.op(*args64, **kwargs64), expected.result), LONG_SUMS.get(info.name, 1))
     if word: return [("value", word)]
     word = difference(got.result, expected.result, strides=True, values=False)
     out = [("strides", word)] if word else []
@@ -367,6 +397,7 @@ def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=Tr
                 twice = gradients and info.supports_gradgrad and d == 0 and i in spread(range(len(samples)), seconds)
                 found = check_sample(info, ours, sample, gradients, second=twice)
                 if i < forms and d == 0: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
+                if twice and info.supports_forward_ad: found = found + check_tangents(info, ours, sample)
             except Exception as error:   # noqa: BLE001
                 found = [("call", f"the comparison failed: {words_of(error)}")]
             findings += [(name, i, kind, words) for kind, words in found]

@@ -15,7 +15,7 @@ from collections import namedtuple
 from .. import _C, registry
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
-DRAWS_AND_CONSTANTS = {"detach", "empty", "empty_strided", "empty_like", "new_empty", "_nonzero", "where"}
+DRAWS_AND_CONSTANTS = {"detach", "empty", "empty_strided", "empty_like", "new_empty", "_nonzero"}
 _level = None                                    # the level that make_dual means: one at a time, as in torch
 
 
@@ -42,9 +42,10 @@ class Level:
         op = getattr(function, "op", None)
         if op is None: return self._index(function, args, kwargs)
         definition = op.definition
-        if not definition.differentiable and not op.native: return function(*args, **kwargs)
+        native = isinstance(definition.native, str)
+        if not definition.differentiable and not native: return function(*args, **kwargs)
         if kwargs.get("out") is not None: raise RuntimeError(f"{op.name}: forward-mode differentiation does not take out=")
-        if op.native: return self._native(function, definition, args, kwargs)
+        if native: return self._native(function, definition, args, kwargs)
         return self._compiled(function, definition, args, kwargs)
 
     def _index(self, function, args, kwargs):
@@ -109,7 +110,7 @@ def bound(definition, args, kwargs):
 
 def _given(definition, args, kwargs):
     values, _ = definition.bind(args, kwargs)
-    return {k: v for k, v in values.items() if v is not None}
+    return {k: v for k, v in values.items() if v is not None or definition.params[k].default is not None}
 
 
 def enter_dual_level():
@@ -151,9 +152,20 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError(f"Expected tensor and tangent to have the same dtype, but got: {tensor.dtype} and {tangent.dtype}")
     if tangent_of(tensor, _level) is not None:
         raise RuntimeError("Cannot make a dual of a tensor that has a tangent already at this level")
-    with _C.without_mode(): dual = tensor.view_as(tensor)
-    set_tangent(dual, _level, tangent)
+    with _C.without_mode():
+        dual = tensor.view_as(tensor)
+        set_tangent(dual, _level, _laid_out_as(tangent, tensor))
     return dual
+
+
+def _laid_out_as(tangent, tensor):
+    """The tangent in memory like its tensor's, so that as_strided means the same elements of both."""
+    size = lambda t: t.untyped_storage().nbytes()
+    if tangent.stride() == tensor.stride() and tangent.storage_offset() == tensor.storage_offset() and size(tangent) >= size(tensor): return tangent
+    if tensor.is_contiguous() and size(tensor) == tensor.numel() * tensor.element_size(): return tangent.contiguous()
+    room = tangent.new_zeros(size(tensor) // tensor.element_size())
+    room = room.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return tangent if any(s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape)) else room.copy_(tangent)
 
 
 def unpack_dual(tensor, *, level=None):

@@ -14,6 +14,7 @@ from .promotion import complex_dtype, real_dtype
 
 INF, NAN, PI = math.inf, math.nan, math.pi
 LN2, LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
+FEW = 4096                                                  # products of elements: below, no matrix product is worth its template
 NATIVE = {'exp', 'sin', 'cos', 'sinh', 'cosh'}      # no cancellation: as good in float
 FAR = {'f32': (80.0, 20.0), 'f64': (700.0, 20.0)}           # beyond the first, exp is taken of x less the second, and the rest multiplied in later
 
@@ -28,6 +29,20 @@ def expand(name, operands):
     out = T.prim('make_complex', T.cast(re, part), T.cast(im, part))
     assert out.dtype == complex_dtype(part)
     return out
+
+
+def product(a, b):
+    """A matrix product as one of real matrices: a's memory is [M, 2K] real numbers, and b becomes [2K, 2N], each row beside i times itself, so
+    that the result's memory is [M, N] complex numbers. With a single row or column, or few elements, the copy of b would cost more than the
+    product: `fuse` then sums the products of the elements."""
+    *batch, m, k = a.shape
+    n = b.shape[-1]
+    if any(isinstance(d, int) and d == 1 for d in (m, k, n)) or m * k * n <= FEW: return T.matmul(a, b)
+    b = T.reshape(b, (*batch, k, 1, n))
+    turned_b = T.prim('make_complex', -T.prim('imag', b), T.prim('real', b))
+    right = T.reshape(T.as_real(T.cat([b, turned_b], len(batch) + 1)), (*batch, 2 * k, 2 * n))
+    left = T.reshape(T.as_real(a), (*batch, m, 2 * k))
+    return T.as_complex(T.reshape(T.matmul(left, right), (*batch, m, n, 2)))
 
 
 # --------------------------------------------------------------------------------------------------------------- pieces

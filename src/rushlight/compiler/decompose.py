@@ -16,6 +16,7 @@ def decompose(roots):
             if n.op in ('call', 'stop'): new[n] = args[0]
             elif n.op in complex_math.BODY and is_complex(n.dtype):
                 new[n] = complex_math.expand(n.op, [T.Sym(a) for a in args]).node
+            elif n.op == 'matmul' and is_complex(n.dtype): new[n] = complex_math.product(*[T.Sym(a) for a in args]).node
             elif all(x is a for x, a in zip(args, n.args)): new[n] = n
             else: new[n] = n.graph.node(n.op, args, n.attrs, n.shape, n.dtype)
     return [None if r is None else new[r] for r in roots]

@@ -53,16 +53,14 @@ def _vjp(n, g):
     structural = n.op in VJP
     rule = VJP[n.op] if structural else PRIMITIVES[n.op].vjp
     y, args = T.Sym(n), [T.Sym(a) for a in n.args]
-    conjugate = is_complex(n.dtype) and (n.op not in LINEAR if structural else PRIMITIVES[n.op].holomorphic)
+    linear = n.op in LINEAR and n.attrs.get('combine') != 'mul'
+    conjugate = is_complex(n.dtype) and (not linear if structural else PRIMITIVES[n.op].holomorphic)
     if conjugate and not (n.op in ('reduce', 'scan') and n.attrs['kind'] == 'sum'):
+        if n.op == 'matmul' or n.op.startswith('conv'): return rule(g, y, *[T.conj(a) for a in args])
+        if structural:                                         # g conj(f') = conj(conj(g) f'): the rules read the node's attributes
+            return tuple(None if x is None else T.conj(x) for x in rule(T.conj(g), y, *args))
         y, args = T.conj(y), [T.conj(a) for a in args]
-        if structural: return _conjugated_structural(n, g, args)
     return rule(g, y, *args)
-
-
-def _conjugated_structural(n, g, args):
-    if n.op == 'matmul': return VJP['matmul'](g, T.Sym(n), *args)
-    raise NotImplementedError(f'the complex derivative of {n.op} is not implemented')
 
 
 def _call_gradients(group, grads, needs):
@@ -201,7 +199,7 @@ def remake(n, args):
 
 
 # ---- partition -------------------------------------------------------------------------------------------------------
-DEAR = {'matmul', 'draw', 'scan', 'scatter', 'native', 'native_part'}           # never computed twice
+DEAR = {'matmul', 'draw', 'scan', 'scatter', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight'}           # never computed twice
 
 
 def partition(outputs, grads, cotangents, keep_outputs=True):

@@ -13,7 +13,9 @@ from .graph import closure, is_complex, same_shape
 from .loops import BLOCK, DEAR, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
 from .symbolic import contiguous_strides, hint, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored'}     # never evaluated on demand
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored', 'conv', 'conv_input', 'conv_weight'}     # never evaluated on demand
+CONVOLUTIONS = {'conv', 'conv_input', 'conv_weight'}
+PRODUCTS = {'matmul', 'conv', 'conv_input'}          # their results may be written as other views, and what follows them joins them
 SMALL = 16384         # elements that a column reduction may sweep without partial results
 UNROLLED = 32         # positions of a fold that are written out instead of looped over
 FOLDED = {'sum': 'add', 'prod': 'mul', 'amax': 'maximum', 'amin': 'minimum', 'any': 'bit_or', 'all': 'bit_and'}
@@ -56,9 +58,13 @@ def normalise(graph, roots):
         elif n.op == 'reduce': out = normal_reduce(graph, n, args[0])
         elif n.op == 'argreduce': out = normal_argreduce(graph, n, args[0])
         elif n.op == 'matmul' and is_complex(n.dtype): out = complex_product(graph, n, *args)
+        elif n.op in CONVOLUTIONS and is_complex(n.dtype):
+            from .convolution import complex_convolution
+            out = complex_convolution(graph, n, *args)
         elif n.op == 'native':               # operands in dense memory: a copy, which is made only where its source is not dense itself
             dense = [graph.node('copy', (a,), {}, a.shape, a.dtype) for a in args]
             out = graph.node(n.op, dense, n.attrs, n.shape, n.dtype)
+        elif n.op == 'as_real': out = graph.node(n.op, (graph.node('copy', args, {}, args[0].shape, args[0].dtype),), {}, n.shape, n.dtype)
         elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
@@ -224,6 +230,10 @@ class Builder:
             dims = node.attrs['dims']
             return self.value(x, tuple(self.scaled(c, -1, node.shape[i] - 1) if i in dims else c for i, c in enumerate(view)))
         if op == 'reshape': return self.reshape(node, view)
+        if op in ('as_real', 'as_complex'):
+            memory = self.fusion.memory_of_view(node, self.wave)
+            if memory is None: raise MustStore(x, 'its memory is read as another type')
+            return self.load(memory, view)
         args = [self.value(a, self.aligned(view, node, a)) for a in node.args]
         if op == 'loop': return self.expr(op, args, node.dtype, index=node.attrs['index'], region=node.attrs['region'])
         return self.expr(op, args, node.dtype)
@@ -365,6 +375,8 @@ END_REASON = {
     'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
     'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
+    'conv': 'a convolution is a template of its own', 'conv_input': 'a convolution is a template of its own',
+    'conv_weight': 'a convolution is a template of its own',
     'native': 'a routine of the runtime writes it', 'native_part': 'a routine of the runtime writes it',
     'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
 }
@@ -395,6 +407,7 @@ class Fusion:
         """node as a strided view of something in memory (through reshapes, permutes, slices ...), or None."""
         memory = self.memory_at(node, wave)
         if memory is not None: return memory
+        if node.op in ('as_real', 'as_complex'): return self.retyped_memory(node, wave)
         if node.op not in ('reshape', 'permute', 'slice', 'flip', 'expand'): return None
         m = self.memory_of_view(node.args[0], wave)
         if m is None: return None
@@ -416,6 +429,17 @@ class Fusion:
                 offset = offset + (x.shape[d] - 1) * strides[d]
                 strides[d] = strides[d] * -1
         return Memory(m.place, m.dtype, node.shape, strides, offset)
+
+    def retyped_memory(self, node, wave):
+        """Complex memory as real pairs, or the other way round. What as_real reads is a copy, which is made only where its source has gaps."""
+        x = node.args[0]
+        if node.op == 'as_real':
+            m = self.memory_of_view(x.args[0], wave)
+            if m is None or not is_one(m.strides[-1]): m = self.memory_at(x, wave)
+            return None if m is None else Memory(m.place, node.dtype, node.shape, [*[s * 2 for s in m.strides], 1], m.offset * 2)
+        m = self.memory_of_view(x, wave)
+        dense = m is not None and is_zero(m.offset) and all(is_one(d) or known_equal(s, t) for d, s, t in zip(m.shape, m.strides, contiguous_strides(m.shape)))
+        return Memory(m.place, node.dtype, node.shape, contiguous_strides(node.shape), 0) if dense else None
 
     def run(self, schedule, lower):
         """Kernels, and what lower(self, node, wave) makes of nodes that are not nests, in order. Both callbacks may raise MustStore
@@ -497,20 +521,33 @@ class Fusion:
             while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
                 chain.append(n)
                 n = n.args[0]
-            if not chain or n.op != 'matmul' or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
-            memory = self.memory(t)
-            for m in chain:
-                strides = memory.strides
-                if m.op == 'permute':
-                    inner = [None] * m.ndim
-                    for i, d in enumerate(m.attrs['dims']): inner[d] = strides[i]
-                else: inner = reshape_strides(m.shape, strides, m.args[0].shape)
-                if inner is None: break
-                memory = Memory(memory.place, memory.dtype, m.args[0].shape, inner, memory.offset)
-            else:
-                if is_one(memory.strides[-1]) or is_one(memory.strides[-2]):
-                    self.memories[n] = memory
-                    self.written_by(n, t)
+            if not chain or n.op not in PRODUCTS or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
+            memory = self.memory_beneath(chain, self.memory(t))
+            if memory is not None and (is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
+                self.memories[n] = memory
+                self.written_by(n, t)
+
+    def memory_beneath(self, chain, memory):
+        """The memory of what `chain` (permutes and reshapes, outermost first) are views of, given that of the outermost; None if no strides say it."""
+        for m in chain:
+            if m.op == 'permute':
+                inner = [None] * m.ndim
+                for i, d in enumerate(m.attrs['dims']): inner[d] = memory.strides[i]
+            else: inner = reshape_strides(m.shape, memory.strides, m.args[0].shape)
+            if inner is None: return None
+            memory = Memory(memory.place, memory.dtype, m.args[0].shape, inner, memory.offset)
+        return memory
+
+    def tail_source(self, t):
+        """(value, memory): what the result t is written from, in the space of a product, and where."""
+        source, memory = self.contiguous_source(t), self.memory(t)
+        if source is not t: return source, Memory(memory.place, memory.dtype, source.shape, contiguous_strides(source.shape), memory.offset)
+        chain, n = [], t
+        while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
+            chain.append(n)
+            n = n.args[0]
+        beneath = self.memory_beneath(chain, memory) if n.op not in ENDS else None
+        return (t, memory) if beneath is None else (n, beneath)
 
     def written_by(self, n, t):
         """t is complete when n is: later kernels read it, and never see n itself, whose memory now holds t."""
@@ -522,18 +559,20 @@ class Fusion:
         self.tails = {}              # matmul -> (result, axes of the product, result's expression, expression that stands for the product)
         for t in sorted(self.roots, key=lambda n: n.id):
             if t.op in ENDS or t in self.forwarded or t in self.inputs: continue
-            source = self.contiguous_source(t)
-            others = [n for n in self.roots if n is not source and n.op != 'matmul']
-            products = [n for n in closure([source], stop=others) if n.op == 'matmul']
+            source, memory = self.tail_source(t)
+            others = [n for n in self.roots if n is not source and n.op not in PRODUCTS]
+            products = [n for n in closure([source], stop=others) if n.op in PRODUCTS]
             if len(products) != 1 or not self.only_leads_to(products[0], t, users): continue
-            n, memory = products[0], self.memory(t)
+            n = products[0]
+            if n.op == 'conv_input': continue               # strided, its pixels are finished phase by phase
             if n.dtype not in ('f32', 'f64') or t.dtype != n.dtype or n in self.roots_wanted: continue
             if not same_shape(n.shape, source.shape): continue
-            strides = memory.strides if source is t else contiguous_strides(source.shape)
-            if not is_one(strides[-1]) and not is_one(n.shape[-1]): continue
+            strides = memory.strides
+            by_channel = n.op == 'conv' and is_one(strides[-2]) and not is_one(n.shape[-2])       # its rows are then pixels
+            if not is_one(strides[-1]) and not is_one(n.shape[-1]) and not by_channel: continue
             dense = solid(n.shape)
             b = Builder(self, self.wave[n], [n.shape[d] for d in dense])
-            places = ('batch', n.ndim - 3), ('row', n.ndim - 2), ('column', n.ndim - 1)
+            places = ('batch', n.ndim - 3), ('row', n.ndim - 2 + by_channel), ('column', n.ndim - 1 - by_channel)
             axes = {name: dense.index(d) if d in dense else None for name, d in places}
             view = tuple(Affine({dense.index(d): 1}) if d in dense else ZERO for d in range(n.ndim))
             product = b.expr('product', (), n.dtype, frozenset(range(len(dense))))

@@ -20,10 +20,12 @@ Attributes, by operation (nodes without a line here have none):
     load      guarded                   args: x, e0..e(r-1), and when guarded: valid (b1), other
     scatter   combine                   args: base, src, e0..e(r-1); each e broadcasts to src's shape
     cat       dim
+    conv, conv_input, conv_weight       stride, padding, dilation, groups, size: see convolution.py
     check     lo, hi, error             value: its argument, after testing lo <= v < hi; error = (exception name, message)
     draw      kind, params              params: ints; args: scalars or tensors the draw needs
     loop      region, index             args: the carry's start, then operands; result `index` of a scalar loop. See region.py
     call      group, index              args: value, *operands. Its value is `value`; the group states a gradient. See decompose.
+    as_real   as_complex                c64[n] in memory seen as f32[n, 2], and back
 reshape and expand have no attributes: the node's shape says all.
 """
 from functools import partial
@@ -62,7 +64,7 @@ def is_integral(dtype): return DTYPES[dtype][2] in 'ui'
 # Nodes that are not pointwise. Every other operation name is a pointwise primitive (compiler/primitives.py has the list).
 LEAVES = {'input', 'scalar', 'const', 'size', 'iota', 'draw'}
 INDEX_MAPS = {'reshape', 'permute', 'expand', 'slice', 'flip'}
-STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'loop', 'carried', 'stored'}
+STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight', 'loop', 'carried', 'stored', 'as_real', 'as_complex'}
 REDUCE_KINDS = ('sum', 'prod', 'amax', 'amin', 'any', 'all')
 
 

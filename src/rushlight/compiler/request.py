@@ -382,24 +382,38 @@ def is_channels_last(shape, strides):
     return True
 
 
-def output_strides(t, node):
+def columns_strides(shape):
+    """Matrices of the last two dimensions with dense columns, as LAPACK has them."""
+    return (*contiguous_strides(shape[:-2] + (shape[-1], shape[-2]))[:-2], 1, at_least_one(shape[-2])) if len(shape) > 1 else contiguous_strides(shape)
+
+
+def at_least_one(size): return 1 if isinstance(size, int) and size == 0 else size
+
+
+def output_strides(t, node, number=0):
+    """Strides of a result; number: which of them, where the operator's layout says it for each (a tuple)."""
     shape = node.shape
+    layout = t.layout[number] if isinstance(t.layout, tuple) else t.layout
+    if layout == 'columns': return columns_strides(shape)
     memory_format = str(t.memory_format).rsplit('.', 1)[-1] if t.memory_format is not None else None
     if memory_format in ('channels_last', 'channels_last_3d'):
         want = 4 if memory_format == 'channels_last' else 5
         if len(shape) != want: raise RuntimeError(f'required rank {want} tensor to use {memory_format} format')
         return channels_last_strides(shape)
-    if memory_format == 'contiguous_format' or t.layout == 'contiguous': return contiguous_strides(shape)
+    if memory_format == 'contiguous_format' or layout == 'contiguous': return contiguous_strides(shape)
     operands = [(n.shape, s) for n, s in zip(t.inputs, t.strides) if n is not None]
-    if t.layout == 'joined':                # channels last when every operand is
+    if layout == 'joined':                # channels last when every operand is
         last = len(shape) in (4, 5) and operands and all(
             len(sh) == len(shape) and all(map(known_equal, pointwise_strides(sh, [(sh, st)]), channels_last_strides(sh))) for sh, st in operands)
         return channels_last_strides(shape) if last else contiguous_strides(shape)
-    if t.layout == 'spatial':               # as the first operand suggests
+    if layout == 'convolution':           # channels last when the input or the weight is
+        last = any(len(sh) == len(shape) and is_channels_last(sh, st) for sh, st in operands[:2])
+        return channels_last_strides(shape) if last else contiguous_strides(shape)
+    if layout == 'spatial':               # as the first operand suggests
         last = operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0])
         return channels_last_strides(shape) if last else contiguous_strides(shape)
-    if t.layout in ('like', 'format'): operands = operands[:1]
-    if t.layout == 'gradient':
+    if layout in ('like', 'format'): operands = operands[:1]
+    if layout == 'gradient':
         alike = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
         if not alike and t.spatial and operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0]): return channels_last_strides(shape)
         operands = alike
@@ -430,7 +444,7 @@ def planned(request):
         alias = t.aliases[i] if public else None
         if alias is not None: p.outputs.append(Output(node, alias=alias))
         elif public and t.dests is not None: p.outputs.append(Output(node, t.dests[i][1], dest=i))
-        else: p.outputs.append(Output(node, output_strides(t, node) if public else None, kind='output' if public else 'hidden'))
+        else: p.outputs.append(Output(node, output_strides(t, node, i) if public else None, kind='output' if public else 'hidden'))
     return p
 
 

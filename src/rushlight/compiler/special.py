@@ -29,6 +29,8 @@ def first_computed(fusion, node, wave):
     n = node
     while n.op in ('permute', 'slice', 'flip', 'expand') and fusion.memory_at(n, wave) is None: n = n.args[0]
     if n.op == 'reshape' and fusion.memory_of_view(n.args[0], wave) is None: return first_computed(fusion, n.args[0], wave)
+    if n.op == 'as_real': return n.args[0]
+    if n.op == 'as_complex': return first_computed(fusion, n.args[0], wave)
     return n
 
 
@@ -233,5 +235,10 @@ class Operands:
         self.ints, self.scalars = list(ints), []
 
 
+def lower_convolution(build, fusion, node, wave):
+    from . import convolution
+    return convolution.lower(build, fusion, node, wave)
+
+
 LOWER = {'checked': lower_check, 'cat': lower_cat, 'stored': lower_stored, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
-         'matmul': lower_matmul, 'draw': lower_draw, 'native': lower_native, 'native_part': lambda *_: []}
+         'matmul': lower_matmul, 'draw': lower_draw, 'native': lower_native, 'conv': lower_convolution, 'conv_input': lower_convolution, 'conv_weight': lower_convolution, 'native_part': lambda *_: []}

@@ -5,6 +5,8 @@
 A cotangent may have fewer dimensions than its node, or 1 where the node has a size: it is then constant there (never expanded). A rule
 that moves elements about says `full(g, node)`; the others leave it alone.
 """
+from functools import partial
+
 from . import trace as T
 from .graph import is_complex, is_float
 from .symbolic import known_equal
@@ -185,6 +187,11 @@ def _matmul(g, y, a, b):
     return T.matmul(g, T.transpose(b, i, j)), T.matmul(T.transpose(a, i, j), g)
 
 
+def _convolution(kind, g, y, a, b):
+    from .convolution import VJP
+    return VJP[kind](g, y, a, b)
+
+
 def _cast(g, y, x):
     if is_complex(x.dtype) and not is_complex(g.dtype): return (T.cast(g, x.dtype),)
     if not is_float(x.dtype) and not is_complex(x.dtype): return (None,)
@@ -198,6 +205,7 @@ def _loop(g, y, *args):
 VJP = {
     'reduce': _reduce, 'scan': _scan, 'reshape': _reshape, 'permute': _permute, 'slice': _slice, 'flip': _flip,
     'expand': lambda g, y, x: (g,), 'stored': lambda g, y, x: (g,), 'load': _load, 'scatter': _scatter, 'cat': _cat, 'matmul': _matmul, 'cast': _cast, 'loop': _loop,
+    **{name: partial(_convolution, name) for name in ('conv', 'conv_input', 'conv_weight')},
 }
 # Rules that are linear maps of elements: nothing to conjugate. matmul multiplies by the other operand, so it is not here.
 LINEAR = {'expand', 'stored', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}

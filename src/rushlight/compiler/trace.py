@@ -402,6 +402,16 @@ def stored(x):
     return x if x.node.op == 'input' else Sym(x.node.graph.node('stored', (x.node,), None, x.shape, x.dtype))
 
 
+def as_real(x):
+    """A complex value in memory as pairs of real numbers, in a new last dimension. For `decompose`: it has no gradient."""
+    return Sym(x.node.graph.node('as_real', (x.node,), None, (*x.shape, 2), promotion.real_dtype(x.dtype)))
+
+
+def as_complex(x):
+    """Pairs of real numbers in memory (the last dimension) as complex ones. For `decompose`: it has no gradient."""
+    return Sym(x.node.graph.node('as_complex', (x.node,), None, x.shape[:-1], promotion.complex_dtype(x.dtype)))
+
+
 def stop(x): return Sym(x.node.graph.node('stop', (x.node,), None, x.shape, x.dtype))
 def copy(x): return Sym(x.node)
 def conj(x): return prim('conj', x) if _complex(x.dtype) else x
@@ -620,6 +630,30 @@ def matmul(a, b):
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = expand(a, batch + a.shape[-2:]), expand(b, batch + b.shape[-2:])
     return Sym(a.node.graph.node('matmul', (a.node, b.node), None, batch + (a.shape[-2], b.shape[-1]), a.dtype))
+
+
+def _convolution(kind, a, b, stride, padding, dilation, groups, size, shape):
+    if a.dtype in ('f16', 'bf16'):
+        wide = _convolution(kind, cast(a, 'f32'), cast(b, 'f32'), stride, padding, dilation, groups, size, shape)
+        return cast(wide, a.dtype)
+    attrs = {'stride': tuple(stride), 'padding': tuple(padding), 'dilation': tuple(dilation), 'groups': groups, 'size': tuple(size)}
+    return Sym(a.node.graph.node(kind, (a.node, b.node), attrs, shape, a.dtype))
+
+
+def conv(x, w, stride, padding, dilation, groups, size):
+    """x [n, channels, d, h, w] convolved with w [filters, channels of a group, d, h, w]: [n, filters, pixels], `size` the three extents of the
+    result. See compiler/convolution.py."""
+    return _convolution('conv', x, w, stride, padding, dilation, groups, size, (x.shape[0], w.shape[0], product(size)))
+
+
+def conv_input(y, w, stride, padding, dilation, groups, size):
+    """The transpose of conv with respect to x: [n, channels, pixels] of an image with the extents `size`."""
+    return _convolution('conv_input', y, w, stride, padding, dilation, groups, size, (y.shape[0], groups * w.shape[1], product(size)))
+
+
+def conv_weight(x, y, stride, padding, dilation, groups, size):
+    """The transpose of conv with respect to w: [groups, channels of a group, taps, filters of a group], taps the product of `size`."""
+    return _convolution('conv_weight', x, y, stride, padding, dilation, groups, size, (groups, x.shape[1] // groups, product(size), y.shape[1] // groups))
 
 
 def check(index, lo, hi, error):

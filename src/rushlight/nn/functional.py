@@ -13,6 +13,7 @@ from rushlight import Tensor, faces, registry
 
 globals().update(faces.functions("F"))
 _face = globals().__getitem__
+from .spatial import *  # noqa: E402, F403 - windows and geometry, a file of their own
 
 
 def _op(name: str):

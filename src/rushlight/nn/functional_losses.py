@@ -65,8 +65,13 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                            f"got unbatched input with shape {tuple(input.shape)}")
     if tuple(target.shape) == batch + outputs and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    functional = rl.nn.functional
+    functional, dtype = rl.nn.functional, input.dtype
+    if options is not None and dtype in (rl.float16, rl.bfloat16) and options.acc_dtype in (None, rl.float32):
+        # With options torch keeps the logits of half types in float32.
+        input, linear_weight = input.float(), linear_weight.float()
+        linear_bias, weight = (None if x is None else x.float() for x in (linear_bias, weight))
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
     logits = functional.linear(input, linear_weight.reshape(-1, features), flat_bias).reshape(batch + outputs)
-    return functional.cross_entropy(logits, target, weight=weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
+    loss = functional.cross_entropy(logits, target, weight=weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
                                     label_smoothing=label_smoothing)
+    return loss.to(dtype)

@@ -7,9 +7,10 @@ positions that were found, which is why they are a result.
 from __future__ import annotations
 
 from ..compiler import trace as T
+from ..compiler.transpose import floor_divided
 from ..registry import op
-from ..samples import pooling
-from .common import hint, numel_of, shape_text
+from ..samples_spatial import pooling
+from .common import OUT_TENSOR_DTYPE, hint, numel_of, shape_text
 from .window import all_of, axes_of, batched, check_image, check_outputs, grid, numbers, taps_of
 
 WRITTEN_OUT = 32         # taps of a window that are one expression; larger windows go dimension by dimension
@@ -144,9 +145,6 @@ def covering(grad, indices, axes):
     return T.reshape(T.fold("sum", terms, tuple(range(swept))) + T.const(0, grad.dtype), (*lead, *sizes))
 
 
-from ..compiler.transpose import floor_divided  # noqa: E402
-
-
 def _backward(grad, x, indices, axes):
     """The gradient of the input, which lies where the input lies: in gather form when channels are innermost (whole vectors at a time)."""
     form = covering if T.channels_last(x) and numel_of(((a.k - 1) * a.dilation) // a.step + 1 for a in axes) <= 16 else None
@@ -221,3 +219,148 @@ def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
 def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest element of each window of the last three dimensions. See `max_pool2d`."""
     return _with_indices[3](self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@op("max_pool1d_with_indices(Tensor self, " + _NUMBERS.format(1) + ") -> (Tensor result, Tensor indices)", rule=None, on="torch", layout="contiguous",
+    node="SqueezeBackward1", out=False, refuses="bc", kernel="max_pool2d", samples=pooling("max", 1))
+def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of each window of the last dimension, and where it was."""
+    _check_signal(self)
+    image = T.reshape(self, (*self.shape[:-1], 1, self.shape[-1]))
+    one = lambda given: None if given is None else (1, *given)
+    best, place = _with_indices[2](image, one(kernel_size), one(stride), (0, *padding), one(dilation), ceil_mode)
+    shape = (*self.shape[:-1], best.shape[-1])
+    return T.reshape(best, shape), T.reshape(place, shape)
+
+
+@op("max_pool1d(Tensor self, " + _NUMBERS.format(1) + ") -> Tensor", rule=None, on="torch", layout="contiguous", node="SqueezeBackward1", out=False,
+    refuses="bic", kernel="max_pool1d_impl", samples=pooling("max", 1))
+def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of each window of the last dimension. See `max_pool2d`."""
+    _check_signal(self)
+    stride = kernel_size if stride is None or len(stride) == 0 else stride
+    for what, (v, *_) in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        if v <= 0:
+            raise RuntimeError(f"max_pool1d() {what} must be greater than zero, but got {v}")
+    (k, *_), (s, *_), (p, *_), (d, *_) = kernel_size, stride, padding, dilation
+    if p < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {p}")
+    if p > k // 2 and d == 1:
+        raise RuntimeError(f"max_pool1d() padding should be at most half of kernel size, but got padding={p} and kernel_size={k}")
+    n = self.shape[-1]
+    out = (n + 2 * p - d * (k - 1) - 1) // s + 1
+    if not ceil_mode and out <= 0:
+        raise RuntimeError(f"max_pool1d() Invalid computed output size: {hint(out)}")
+    return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+def _check_signal(x):
+    empty = False
+    for s in x.shape[-2:]:
+        empty = empty or bool(s == 0)
+    if x.ndim not in (2, 3) or empty:
+        raise RuntimeError(f"max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape_text(x.shape)}")
+
+
+@op("max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+    rule=None, on="torch", layout="spatial", node="MaxPool2DWithIndicesBackwardBackward0", out=False, samples=None)
+def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
+    """The gradient of `max_pool2d`: each element of grad_output added where the maximum of its window was."""
+    axes = _max_axes(self, 2, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")
+    (g, back), (i, _) = batched(grad_output, 2), batched(indices, 2)
+    return back(scattered(g, i, [a.n for a in axes]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------- mean
+def window_sum(x, axes):
+    """The sum of each window of x (batch and channels first); positions outside count as 0."""
+    count = len(axes)
+    rank = count + 2 + count
+    lead, tests = [], []
+    for d, s in enumerate(x.shape[:2]):
+        lead.append(T.iota(s, count + d, rank))
+    for d, a in enumerate(axes):
+        e = T.iota(a.out, count + 2 + d, rank) * a.step + T.iota(a.k, d, rank) * a.dilation - a.pad
+        tests += a.tests(e)
+        lead.append(e)
+    shape = (*(a.k for a in axes), *x.shape[:2], *(a.out for a in axes))
+    inside = all_of(tests)
+    taps = T.load(x, lead, inside, 0 if inside is not None else None, shape=shape)
+    return T.reshape(T.fold("sum", taps, tuple(range(count))), shape[count:])
+
+
+def _window_sizes(axes, include_pad, rank, dtype):
+    """How many elements each window has, as torch counts them: positions in the padding only if asked, what hangs over never. An int when all are equal."""
+    if all((a.pad == 0 or include_pad) and not a.ceil for a in axes):
+        return numel_of(a.k for a in axes)
+    total = None
+    for d, a in enumerate(axes):
+        start = a.start(2 + d, rank)
+        end = T.prim("minimum", start + a.k, T.size(a.n + a.pad, "i64"))
+        if not include_pad:
+            start, end = T.prim("maximum", start, T.const(0, "i64")), T.prim("minimum", end, T.size(a.n, "i64"))
+        total = end - start if total is None else total * (end - start)
+    return T.cast(total, dtype)
+
+
+def _avg_pool(x, count, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, name):
+    kernel = numbers(kernel_size, count, name, "kernel_size")
+    stride = numbers(stride, count, name, "stride", kernel)
+    padding = numbers(padding, count, name, "padding")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    if count == 3 and x.ndim not in (4, 5):
+        raise RuntimeError("non-empty 4D or 5D (batch mode) tensor expected for input")
+    if x.ndim < count + 1:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {-count - 1})")
+    axes = axes_of(x.shape[x.ndim - count:], kernel, stride, padding, (1,) * count, ceil_mode)
+    check_image(x, count)
+    check_outputs(x.shape[-count - 1], axes)
+    image, back = batched(x, count)
+    total = window_sum(image, axes)
+    divisor = divisor_override if divisor_override is not None else _window_sizes(axes, count_include_pad, image.ndim, x.dtype)
+    if isinstance(divisor, int):
+        divisor = T.const(divisor, x.dtype)
+    return back(T.prim("div", total, divisor) if T.is_float(x.dtype) else T.prim("idiv", total, divisor))
+
+
+def _mean_dtype(kernel):
+    """Floats, and int64 (which divides as integers do); torch has no kernel for anything else."""
+    def rule(*arguments):
+        dtype = arguments[0].dtype
+        if not T.is_float(dtype) and dtype != "i64":
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{T.dtype_word(dtype)}'")
+        return "same"
+    return rule
+
+
+@op("avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
+    "int? divisor_override=None) -> Tensor", rule=_mean_dtype("avg_pool2d"), on="F", layout="spatial", node="AvgPool2DBackward0", out=OUT_TENSOR_DTYPE, samples=pooling("avg", 2))
+def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The mean of each window of the last two dimensions.
+
+    >>> rushlight.nn.functional.avg_pool2d(rushlight.arange(16.).reshape(1, 4, 4), 2)
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
+    return _avg_pool(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, "avg_pool2d")
+
+
+@op("avg_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
+    "int? divisor_override=None) -> Tensor", rule=_mean_dtype("avg_pool3d_out_frame"), on="F", layout="contiguous", node="AvgPool3DBackward0",
+    out=OUT_TENSOR_DTYPE, samples=pooling("avg", 3))
+def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The mean of each window of the last three dimensions. See `avg_pool2d`."""
+    return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, "avg_pool3d")
+
+
+@op("avg_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+    rule=_mean_dtype("avg_pool2d"), on="F torch", layout="contiguous", node="SqueezeBackward1", out=False, samples=pooling("avg", 1))
+def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
+    """The mean of each window of the last dimension. See `avg_pool2d`."""
+    if self.ndim not in (2, 3):
+        raise RuntimeError(f"Expected 2 to 3 dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' (while checking arguments for avg_pool1d)")
+    image = T.reshape(self, (*self.shape[:-1], 1, self.shape[-1]))
+    stride = kernel_size if stride is None or len(stride) == 0 else stride
+    out = avg_pool2d(image, (1, *kernel_size), (1, *stride), (0, *padding), ceil_mode, count_include_pad)
+    return T.reshape(out, (*self.shape[:-1], out.shape[-1]))

@@ -26,7 +26,7 @@ def _state_samples(gates: int, with_state: bool):
     return make
 
 
-@op("_lstm_step(Tensor from_input, Tensor from_hidden, Tensor cell) -> (Tensor hidden, Tensor new_cell)", rule="float!", on="-", out=False, layout="contiguous",
+@op("_lstm_step(Tensor from_input, Tensor from_hidden, Tensor cell) -> (Tensor, Tensor)", rule="float!", on="-", out=False, layout="contiguous",
     node="ThnnFusedLstmCellBackward0", samples=_state_samples(4, True))
 def _lstm_step(from_input, from_hidden, cell):
     """The input, forget, cell and output gates of a long short-term memory, applied to its cell."""

@@ -131,7 +131,7 @@ def _(grad, self, result):
 @op("ndtr(Tensor self) -> Tensor", rule="float", on="special", node="MulBackward1", refuses="c", kernel="erf_vml_cpu", samples=unary(near=[0]))
 def ndtr(x):
     """The normal distribution: the part of it that lies below x."""
-    return T.prim("erfc", x * -SQRT_HALF) * 0.5
+    return T.prim("erfc", wide(x)[0] * -SQRT_HALF) * 0.5
 
 
 @op("log_ndtr(Tensor self) -> Tensor", rule="float", on="special", node="SpecialLogNdtrBackward0", refuses="ch", kernel="log_ndtr_cpu", samples=unary(-12, 6, near=[-1]))

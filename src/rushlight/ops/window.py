@@ -47,9 +47,8 @@ def numbers(value, count, name, what, default=None):
         return tuple(value) * count
     elif len(value) == count:
         return tuple(value)
-    words = {2: "two", 3: "three"}[count] if count > 1 else "one"
-    omitted = "be omitted, a single int" if what == "stride" else f"be a single int{',' if what != 'kernel_size' or True else ''}"
-    raise RuntimeError(f"{name}: {what} must either {omitted.rstrip(',')}, or a tuple of {words} ints")
+    given = "be omitted, a single int" if what == "stride" else "be a single int"
+    raise RuntimeError(f"{name}: {what} must either {given}, or a tuple of {('one', 'two', 'three')[count - 1]} ints")
 
 
 def windows_of(n, k, step, pad, dilation, ceil):

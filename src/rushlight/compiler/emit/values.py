@@ -3,16 +3,20 @@
     dtype     register            memory
     b1        i1                  i8, 0 or 1
     f16 bf16  float               i16; a value in a register is always exactly representable: `cast` rounds, nothing else does
+    f8e4m3 f8e5m2  float          i8; the same
     c64 c128  a pair of float/double   two interleaved
 Conversions follow what torch does on x86: float to integer truncates, out of range and NaN give the smallest i32/i64, narrower types
 take the low bits of that; to bool is "not zero" (NaN is true); f64 to half types goes through f32.
 """
 REGISTER = {'b1': 'i1', 'u8': 'u8', 'i8': 'i8', 'i16': 'i16', 'u16': 'u16', 'i32': 'i32', 'u32': 'u32', 'i64': 'i64', 'u64': 'u64',
-            'f16': 'float', 'bf16': 'float', 'f32': 'float', 'f64': 'double', 'c64': 'float', 'c128': 'double'}
-MEMORY = {**REGISTER, 'b1': 'i8', 'f16': 'i16', 'bf16': 'i16'}
+            'f8e4m3': 'float', 'f8e5m2': 'float', 'f16': 'float', 'bf16': 'float', 'f32': 'float', 'f64': 'double', 'c64': 'float', 'c128': 'double'}
+MEMORY = {**REGISTER, 'b1': 'i8', 'f8e4m3': 'i8', 'f8e5m2': 'i8', 'f16': 'i16', 'bf16': 'i16'}
 PAIR = {'c64': 'f32', 'c128': 'f64'}
-FLOATS = ('f16', 'bf16', 'f32', 'f64')
-BODY_TYPE = {'f16': 'f32', 'bf16': 'f32'}          # what a primitive's body is told
+NARROW = ('f8e4m3', 'f8e5m2', 'f16', 'bf16')        # floats that registers hold as f32
+FLOATS = (*NARROW, 'f32', 'f64')
+BODY_TYPE = dict.fromkeys(NARROW, 'f32')            # what a primitive's body is told
+# 8-bit floats: mantissa bits, exponent bias, the float whose last place is their smallest number, the code of what is too large
+SMALL = {'f8e4m3': (3, 7, 2.0 ** 14, 0x7e), 'f8e5m2': (2, 15, 2.0 ** 7, 0x7c)}
 
 
 def register(dtype):
@@ -25,7 +29,7 @@ def constant(f, value, dtype, width=1):
         value = complex(value)
         return tuple(f.const(part, register(dtype), width) for part in (value.real, value.imag))
     if isinstance(value, complex): value = value.real
-    if dtype in ('f16', 'bf16'): return round_half(f, f.const(value, 'float', width), dtype)
+    if dtype in NARROW: return round_half(f, f.const(value, 'float', width), dtype)
     if dtype not in FLOATS and dtype != 'b1': value = int(value)
     return f.const(value, register(dtype), width)
 
@@ -56,7 +60,7 @@ def cast(f, v, source, target, from_double=False):
         return float_to_integer(f, v, target)
     if target in FLOATS:
         how = 'uitofp' if source == 'b1' or source[0] == 'u' else 'sitofp'
-        if target in ('f16', 'bf16'): return round_half(f, f.convert(how, v, 'float'), target)
+        if target in NARROW: return round_half(f, f.convert(how, v, 'float'), target)
         return f.convert(how, v, to)
     a, b = (1 if t == 'b1' else int(t[1:]) for t in (source, target))
     if a == b: return f.bitcast(v, to)
@@ -67,7 +71,7 @@ def cast(f, v, source, target, from_double=False):
 def float_to_float(f, v, target, from_double=False):
     if target == 'f64': return v if v.elem == 'double' else f.convert('fpext', v, 'double')
     if v.elem == 'double': v, from_double = f.convert('fptrunc', v, 'float'), True
-    return round_half(f, v, target, from_double) if target in ('f16', 'bf16') else v
+    return round_half(f, v, target, from_double) if target in NARROW else v
 
 
 def float_to_integer(f, v, target):
@@ -92,6 +96,7 @@ def signed_integer(f, v, bits):
 def round_half(f, v, dtype, from_double=False):
     """f32 rounded to f16 or bf16 (nearest even) and held in f32. Every supported CPU converts f16 in hardware, but LLVM may fuse two
     roundings f64 -> f32 -> f16 into one, which is another number and a library call: after those, integer code."""
+    if dtype in SMALL: return from_memory(f, to_memory(f, v, dtype), dtype)
     if dtype == 'f16' and from_double: return f.convert('fpext', f.bitcast(half_bits(f, v), 'half'), 'float')
     if dtype == 'f16': return f.convert('fpext', f.convert('fptrunc', v, 'half'), 'float')
     bits = f.bitcast(v, 'i32')
@@ -110,7 +115,35 @@ def half_bits(f, v):
     return f.convert('trunc', out | sign, 'i16')
 
 
+def small_bits(f, v, dtype):
+    """The bits of f32 rounded to an 8-bit float (nearest even), as half_bits. e4m3 has no infinity: what is too large is its largest number."""
+    mantissa, bias, unit, top = SMALL[dtype]
+    shift, rebias = 23 - mantissa, (127 - bias) << 23
+    bits = f.bitcast(v, 'i32')
+    sign, size = bits.lshr(24) & 0x80, bits & 0x7fffffff
+    normal = (size + ((size.lshr(shift) & 1) + ((1 << (shift - 1)) - 1 - rebias))).lshr(shift)
+    tiny = f.bitcast(f.bitcast(size, 'float') + unit, 'i32') - f.bitcast(f.const(unit, 'float', v.width), 'i32')
+    out = f.select(size < rebias + (1 << 23), tiny, normal)
+    out = f.select((out > top) | (size >= 0x7f800000), f.const(top, 'i32', v.width), out)
+    out = f.select(size > 0x7f800000, f.const(0x7f, 'i32', v.width), out)
+    return f.convert('trunc', out | sign, 'i8')
+
+
+def small_value(f, v, dtype):
+    """An 8-bit float from its bits: as a (possibly denormal) float, moved to its exponent by an exact product."""
+    mantissa, bias, _, _ = SMALL[dtype]
+    bits = f.convert('zext', v, 'i32')
+    size = bits & 0x7f
+    value = f.bitcast(size << (23 - mantissa), 'float') * 2.0 ** (127 - bias)
+    special = size > 0x7b if dtype == 'f8e5m2' else size.eq(0x7f)
+    infinite = size.eq(0x7c) if dtype == 'f8e5m2' else None
+    nan = f.const(float('nan'), 'float', v.width)
+    value = f.select(special, f.select(infinite, float('inf'), nan) if infinite is not None else nan, value)
+    return f.bitcast(f.bitcast(value, 'i32') | ((bits & 0x80) << 24), 'float')
+
+
 def to_memory(f, v, dtype):
+    if dtype in SMALL: return small_bits(f, v, dtype)
     if dtype == 'b1': return f.convert('zext', v, 'i8')
     if dtype == 'f16': return f.bitcast(f.convert('fptrunc', v, 'half'), 'i16')
     if dtype == 'bf16': return f.convert('trunc', f.bitcast(v, 'i32').lshr(16), 'i16')
@@ -118,6 +151,7 @@ def to_memory(f, v, dtype):
 
 
 def from_memory(f, v, dtype):
+    if dtype in SMALL: return small_value(f, v, dtype)
     if dtype == 'b1': return v.ne(0)
     if dtype == 'f16': return f.convert('fpext', f.bitcast(v, 'half'), 'float')
     if dtype == 'bf16': return f.bitcast(f.convert('zext', v, 'i32') << 16, 'float')

@@ -123,18 +123,18 @@ def store_partial(f, values, addresses, count, elem, lanes):
     f.branch(count.eq(lanes), all_lanes, pieces)
 
 
-def epilogue_function(module, name, dtype, epilogue):
-    """Apply the epilogue to rows x columns of C in place."""
+def epilogue_function(module, name, dtype, epilogue, own_pointers=len(POINTERS), own_ints=len(INTS)):
+    """Apply the epilogue to rows x columns of C in place. Its operands come after the kernel's own."""
     elem, _, lanes = ELEMENT[dtype]
     f = Internal(module, name, [('ptr', 'c'), ('i64', 'c_row'), ('i64', 'rows'), ('i64', 'columns'), ('i64', 'row'), ('i64', 'column'),
                                 ('i64', 'batch'), ('ptr', 'p'), ('ptr', 'n'), ('ptr', 's')])
     c, c_row, rows, columns, row, column, batch, p, n, s = f.args
 
     def pointer(i):
-        return f.load(f.at(p, f.const(len(POINTERS) + i), 'ptr'), 'ptr')
+        return f.load(f.at(p, f.const(own_pointers + i), 'ptr'), 'ptr')
 
     def integer(i):
-        return f.load(f.at(n, f.const(len(INTS) + i), 'i64'), 'i64')
+        return f.load(f.at(n, f.const(own_ints + i), 'i64'), 'i64')
 
     def scalar(i, kind='double'):
         return f.load(f.at(s, f.const(2 * i), 'double'), kind)

@@ -1,4 +1,5 @@
-"""Helpers for training: clipping gradients, parameters as a vector."""
+"""Helpers around layers: gradients within bounds, parameters as a vector, sequences, parametrisation, pruning."""
+from . import rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 
