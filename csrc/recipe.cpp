@@ -19,7 +19,7 @@ static const char* const INT_OPS[] = {"add", "sub", "mul", "floordiv", "mod", "m
 enum IntOp : uint8_t { I_ADD, I_SUB, I_MUL, I_FLOORDIV, I_MOD, I_MIN, I_MAX, I_EQ, I_NE, I_LT, I_LE, I_AND, I_OR, I_NOT, I_SELECT, I_NEG, I_CEILDIV, I_GCD, I_COUNT };
 
 // Graph names of dtypes, in the order of DType.
-static const char* const DTYPE_NAMES[] = {"b1", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128", "u16", "u32", "u64", "f8e4m3", "f8e5m2"};
+static const char* const DTYPE_NAMES[] = {"b1", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "c32"};
 
 // One recipe is read with a sticky failure: the first bad field names itself, the rest is skipped.
 struct Reader {

@@ -41,6 +41,8 @@ from ._C import (  # noqa: E402, F401
     as_tensor, asarray, frombuffer, from_dlpack, from_numpy, get_default_dtype, get_num_threads, set_num_threads, tensor,
 )
 from .functions import (  # noqa: E402, F401
+    _upsample_bicubic2d_aa,
+    _upsample_bilinear2d_aa,
     _assert, allclose, arange, are_deterministic_algorithms_enabled, argwhere, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes,
     broadcast_tensors, broadcast_to, can_cast, column_stack, detach_, dstack, equal, get_float32_matmul_precision, hstack, index_put,
     index_put_, is_complex, is_conj, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_inference, is_neg, is_nonzero,
@@ -48,6 +50,8 @@ from .functions import (  # noqa: E402, F401
     resize_as_, rot90, result_type, row_stack, set_float32_matmul_precision, tensordot, tril_indices, triu_indices, use_deterministic_algorithms,
     vstack,
 )
+from .sums_of_products import block_diag, cartesian_prod, chain_matmul, combinations, einsum  # noqa: E402, F401
+from .counting import histogram, histogramdd, unique, unique_consecutive  # noqa: E402, F401
 from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401
 from .legacy import TYPES as _LEGACY_TYPES  # noqa: E402
 from .dtypes import finfo, get_default_device, iinfo, set_default_device, set_default_dtype, set_default_tensor_type  # noqa: E402, F401
@@ -107,7 +111,7 @@ def install_as_torch():
     install()
 
 
-_LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
+_LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
          "overrides", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
          "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor")
 

@@ -531,3 +531,20 @@ def get_float32_matmul_precision():
 # Functions that are methods too: the tensor is their first argument.
 for _function in (nonzero, argwhere, index_put, index_put_, equal, allclose, is_nonzero, repeat_interleave, rot90, sum_to_size):
     setattr(Tensor, _function.__name__, _function)
+
+
+# ----------------------------------------------------------------------------------------------------------- resampling
+def _upsample_aa(mode, input, output_size, align_corners, scales):
+    if output_size is None:
+        output_size = [math.floor(float(n) * f) for n, f in zip(tuple(input.shape)[2:], scales)]
+    return _op("_upsample")(input, output_size, *[None if f is None else float(f) for f in scales], None, mode, align_corners)
+
+
+def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, scale_factors=None):
+    """An image resampled by a triangle filter that covers as many pixels as one output pixel does, so that shrinking does not alias."""
+    return _upsample_aa("linear-aa", input, output_size, align_corners, scale_factors if scale_factors is not None else (scales_h, scales_w))
+
+
+def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, scale_factors=None):
+    """`_upsample_bilinear2d_aa` with a cubic filter."""
+    return _upsample_aa("cubic-aa", input, output_size, align_corners, scale_factors if scale_factors is not None else (scales_h, scales_w))

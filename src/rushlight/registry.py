@@ -26,7 +26,7 @@ Decisions
     `inplace="..."` does the same for the in-place form, with {self} and {result}.
   - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
   - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
-  - Names that live only in `linalg` or `special` get that prefix as the operator's name: `linalg_vector_norm`.
+  - Names that live only in a namespace of PREFIXED get it as the prefix of the operator's name: `linalg_vector_norm`.
 """
 
 from _thread import _local
@@ -41,6 +41,7 @@ class Tracing(_local):
 
 tracing = Tracing()
 _definitions = {}
+PREFIXED = {'linalg', 'special', 'fft', 'masked', 'signal.windows'}
 _derived = {}
 IGNORED = {'generator', 'layout', 'device', 'pin_memory', 'requires_grad', 'memory_format', 'non_blocking', 'dtype', 'out', 'copy'}
 
@@ -138,8 +139,8 @@ class OpDef:
         self.body, self.signatures = body, signatures
         self.short_name = signatures[0].name
         self.on = tuple(options.pop('on').split())
-        only = set(self.on) <= {'linalg', 'special'}
-        self.name = f'{self.on[0]}_{self.short_name}' if only else self.short_name
+        only = set(self.on) <= PREFIXED
+        self.name = f'{self.on[0].replace(".", "_")}_{self.short_name}' if only else self.short_name
         for key, value in options.items(): setattr(self, key, value)
         self.gradients = {}              # parameter name -> function
         self.__name__, self.__module__ = self.short_name, body.__module__
@@ -302,11 +303,13 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
 def _node_name(name): return ''.join(w.capitalize() for w in name.strip('_').split('_')) + 'Backward0'
 def all(): return list(_definitions.values())
 def find(name):
-    """The definition of an operator. `NAME.jvp`, its forward derivative, is made when first asked for, and is not among `all()`."""
+    """The definition of an operator. `NAME.jvp`, its forward derivative, and `NAME.vmap`, the operator over a batch, are made when first asked for,
+    and are not among `all()`."""
     if name in _definitions: return _definitions[name]
     if name in _derived: return _derived[name]
-    if not name.endswith('.jvp'): raise KeyError(name)
-    from .compiler.tangent import derive
+    if name.endswith('.jvp'): from .compiler.tangent import derive
+    elif name.endswith('.vmap'): from .compiler.batching import derive
+    else: raise KeyError(name)
     return _derived.setdefault(name, derive(name))
 
 

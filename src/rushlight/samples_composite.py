@@ -1,6 +1,8 @@
 """Samples (see samples.py) of attention, of sums of products of several tensors, and of the losses that take more than a pair."""
 from __future__ import annotations
 
+import math
+
 from .samples import Maker, Sample, _draw
 
 
@@ -29,8 +31,9 @@ def margins(kind: str) -> Maker:
         labels = np.array([[1, 0, -1, 2], [3, -1, 0, 1], [-1, 0, 1, 2], [0, 1, 2, 3]])
         cases = {
             "signs": lambda: [((t(*s), signs(*s)), {}) for s in ((5,), (3, 4), (2, 3, 40))],
+            "choices": lambda: [((t(*s), signs(*s).astype("int64")), {}) for s in ((5,), (3, 4), (2, 3, 40))],
             "ranking": lambda: [((t(*s), t(*s), signs(*s)), {"margin": m}) for s in ((5,), (3, 40)) for m in (0.0, 0.7)],
-            "cosine": lambda: [((t(5), t(5), signs()), {}), ((t(3, 40), t(3, 40), signs(3)), {"margin": 0.3})],
+            "cosine": lambda: [((t(5), t(5), signs().astype("int64")), {}), ((t(3, 40), t(3, 40), signs(3).astype("int64")), {"margin": 0.3})],
             "triplet": lambda: [((t(5), t(5), t(5)), {}), ((t(3, 4), t(3, 4), t(3, 4)), {"p": 1.0, "margin": 4.0}), ((t(3, 40), t(3, 40), t(3, 40)), {"swap": True})],
             "classes": lambda: [((t(3, 4), rng.integers(0, 4, (3,))), {}), ((t(5), rng.integers(0, 5, (1,))), {"p": 2, "margin": 0.5}),
                                 ((t(6, 40), rng.integers(0, 40, (6,))), {"weight": t(40, low=0.5)})],
@@ -40,4 +43,31 @@ def margins(kind: str) -> Maker:
             "variances": lambda: [((t(3, 40), t(3, 40), t(*s, low=0.1)), {"full": full}) for s in ((3, 40), (3, 1), (3,)) for full in (False, True)],
         }
         return [Sample(*args, **more, reduction=r) for args, more in cases[kind]() for r in ("mean", "sum", "none")]
+    return make
+
+
+def contractions(kind: str) -> Maker:
+    """Operands for the operators in ops/contraction.py."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+        whole = lambda *shape: rng.integers(1, 4, shape)
+        cases = {
+            "einsum": lambda: [Sample([t(3, 4), t(4, 5)], "ab,bc->ac"), Sample([t(2, 3, 4), t(2, 5, 4)], "abc,adc->adb"), Sample([t(3, 4), t(3, 4)], "ab,ab->a"),
+                               Sample([t(3, 4), t(4, 5), t(5, 2)], "ab,bc,cd->da"), Sample([t(3, 1), t(4, 5)], "ab,bc->ac"), Sample([t(3), t(4), t(5)], "a,b,c->cab"),
+                               Sample([t(2, 3), t(2, 40)], "ab,ac->"), Sample([t(0, 3), t(3, 2)], "ab,bc->ac")],
+            "multi_dot": lambda: [Sample([t(3, 4), t(4, 5)]), Sample([t(3, 4), t(4, 50), t(50, 2)]), Sample([t(4), t(4, 5), t(5)]), Sample([t(2, 9), t(9, 3), t(3, 8), t(8, 1)])],
+            "matrix_power": lambda: [Sample(t(3, 3), n) for n in (0, 1, 2, 3, 7)] + [Sample(t(2, 4, 4), 5)],
+            "matrix_norm": lambda: [Sample(t(3, 4), o) for o in ("fro", 1, -1, math.inf, -math.inf)] + [Sample(t(2, 3, 40), 1, (0, 2), True), Sample(t(2, 3, 40), "fro", (1, 0))],
+            "norm": lambda: [Sample(t(3, 4)), Sample(t(5), 3), Sample(t(3, 4), 1), Sample(t(2, 3, 4), 2.0, 1), Sample(t(2, 3, 4), math.inf, (0, 1), True), Sample(t(3, 4), None, (1,))],
+            "vecdot": lambda: [Sample(t(5), t(5)), Sample(t(3, 40), t(3, 40)), Sample(t(3, 4), t(2, 3, 4), dim=-2)],
+            "kron": lambda: [Sample(t(2, 3), t(4, 5)), Sample(t(3), t(2, 2)), Sample(t(), t(3)), Sample(t(2, 1, 2), t(1, 3, 20))],
+            "block_diag": lambda: [Sample([t(2, 3), t(4), t(3, 1)]), Sample([t(2, 3)]), Sample([t(), t(0, 2), t(2, 40)])],
+            "cross": lambda: [Sample(t(3), t(3)), Sample(t(4, 3), t(4, 3), dim=-1), Sample(t(3, 5), t(3, 5), dim=0), Sample(t(2, 3, 40), t(2, 3, 40), dim=1)],
+            "vander": lambda: [Sample(t(4)), Sample(t(5), N=3), Sample(np.array([0.5, 0.0, -2.0, 0.0], "float32"), N=4)],
+            "cov": lambda: [Sample(t(3, 5)), Sample(t(7)), Sample(t(3, 40), correction=0), Sample(t(3, 5), fweights=whole(5), aweights=_draw(rng, (5,), 0.1, 1))],
+            "corrcoef": lambda: [Sample(t(3, 5)), Sample(t(2, 40))],
+        }
+        return cases[kind]()
     return make

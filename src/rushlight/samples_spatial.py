@@ -57,3 +57,58 @@ def unpooling(count: int) -> Maker:
         places = np.argsort(rng.random((2, 3, plane)), axis=-1)[..., : 2 ** count].reshape(2, 3, *(2,) * count)       # no place twice
         return [Sample(_distinct(rng, 2, 3, *(2,) * count), places, (5,) * count), Sample(_distinct(rng, 3, *(2,) * count), places[0], (5,) * count)]
     return make
+
+
+def padding(kind: str) -> Maker:
+    """Signals and images with something around them, or cropped."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        if kind == "constant":
+            return [Sample(t(5), (1, 2)), Sample(t(3, 4), (1, 0, 2, 1), 2.5), Sample(t(2, 3, 40), (-1, 2)), Sample(t(2, 3), (-1, -1)), Sample(t(0, 3), (1, 1)), Sample(t(3), ())]
+        cases = [(t(2, 7), (2, 3)), (t(2, 3, 5, 40), (1, 2, 3, 0)), (t(2, 3, 5, 4), (-1, 2, 1, -2)), (t(1, 2, 3, 4, 5), (2, 1, 1, 2, 2, 2))]
+        if kind == "circular":
+            return [Sample(x, pad) for x, pad in cases]
+        modes = ("reflect", "replicate", "circular") if kind == "remap" else ("reflect", "replicate")
+        return [Sample(x, pad, mode) for x, pad in cases for mode in modes]
+    return make
+
+
+def patches(kind: str) -> Maker:
+    """Windows of images, and columns to put back."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        if kind == "unfold":
+            return [Sample(t(2, 3, 6, 7), (2, 2)), Sample(t(1, 2, 6, 7), (3, 2), (1, 2), (1, 1), (2, 1)), Sample(t(3, 5, 5), (2, 2), (2, 2))]
+        return [Sample(t(2, 12, 30), (6, 7), (2, 2)), Sample(t(1, 12, 21), (6, 7), (3, 2), (1, 2), (1, 1), (2, 1)), Sample(t(12, 9), (5, 5), (2, 2), (2, 2))]
+    return make
+
+
+def shuffles(kind: str) -> Maker:
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        shapes = {"pixel_shuffle": [(2, 8, 3, 5), (9, 2, 2), (1, 2, 4, 3, 40)], "pixel_unshuffle": [(2, 3, 4, 6), (1, 6, 9), (2, 1, 4, 40)],
+                  "channel_shuffle": [(2, 8, 3, 5), (1, 6, 4), (2, 4, 2, 3, 2)]}[kind]
+        return [Sample(t(*shape), 3 if shape[0] in (9,) or shape == (1, 6, 9) else 2) for shape in shapes]
+    return make
+
+
+def resampling() -> Maker:
+    """Up, down, by uneven factors, with and without a stated scale, in every mode."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        out = [Sample(t(2, 3, 5), (10,), None, None, None, mode, align) for mode, align in (("nearest", False), ("nearest-exact", False), ("linear", False), ("linear", True))]
+        for mode in ("nearest", "nearest-exact", "linear", "cubic"):
+            for size in ((8, 12), (3, 4), (9, 7), (1, 5)):
+                out += [Sample(t(1, 2, 4, 6), size, None, None, None, mode, align) for align in ((False, True) if mode in ("linear", "cubic") else (False,))]
+        out += [Sample(t(1, 2, 8, 6), (3, 9), None, None, None, mode, False) for mode in ("linear-aa", "cubic-aa", "lanczos-aa")]
+        out += [Sample(t(1, 2, 4, 6), (6, 10), 1.7, 1.7, None, mode, False) for mode in ("nearest", "linear", "cubic")]
+        return out + [Sample(t(1, 2, 3, 4, 2), (6, 3, 4), None, None, None, mode, False) for mode in ("nearest", "linear")] + [Sample(t(1, 2, 1, 1), (3, 3), None, None, None, "linear", False)]
+    return make

@@ -62,7 +62,7 @@ def _cast_method(name, dtype):
 
 
 _CASTS = {"float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32, "long": _C.int64, "short": _C.int16,
-          "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128}
+          "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128, "chalf": _C.complex32}
 
 _TYPE_NAMES = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16, "IntTensor": _C.int32,
                "LongTensor": _C.int64, "ShortTensor": _C.int16, "CharTensor": _C.int8, "ByteTensor": _C.uint8, "BoolTensor": _C.bool}
@@ -241,6 +241,7 @@ def install():
                  "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
+    Tensor.__rdiv__ = Tensor.__rtruediv__                    # Python 2's name, which torch keeps
     Tensor.__array_priority__ = 1000
     Tensor.__array_wrap__ = _array_wrap
     Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'

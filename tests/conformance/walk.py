@@ -1,62 +1,155 @@
-"""Walk torch's operator database: each operator's samples run here and in torch: values, layouts, gradients, forms, bad input.
+"""Walk torch's operator database: each operator's samples run here and in torch: values, layouts, gradients, tangents, forms, bad input.
 
-    python tests/conformance/walk.py [NAME ...] [--dtypes float32,int64] [--limit N] [--verbose] [--part 0/2]
+    python tests/conformance/walk.py [NAME ...] [--dtypes float32,int64] [--limit N] [--verbose] [--part 0/2] [--jobs 2]
 
 prints one line per operator that differs and a summary. NAME may be an entry (`max/reduction_with_dim`), an operator (`max`) or a file of names
-(`@list.txt`). Operators that rushlight does not have are counted, not shown. `--part k/n` takes every n-th entry, for several processes.
+(`@list.txt`). `--part k/n` takes every n-th entry. With `--jobs` the entries run in worker processes: a crash, or an entry that takes longer than
+`--timeout` seconds, is one failed operator. `--full` is the whole walk: every sample of five dtypes, in two workers.
 """
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import queue
+import subprocess
 import sys
+import threading
 import time
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import torch  # noqa: E402
-from opdb import check_operator, entries  # noqa: E402
+FULL = "float32,int64,bool,complex64,bfloat16"
+# What torch's own tests do not count as public operators: test-only kernels, entries of torch.ops, names that begin with an underscore.
+PRIVATE = ("jiterator", "torch.")
+GROUPS = {"forward": ("call", "value"), "gradient": ("gradient", "gradgrad"), "tangent": ("tangent",), "strides": ("strides",), "variants": ("inplace", "out"),
+          "errors": ("error",)}
 
 
-def chosen(names):
-    wanted = []
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--dtypes", default=None)
+    parser.add_argument("--limit", type=int, help="samples of one operator and dtype")
+    parser.add_argument("--seconds", type=int, default=2, help="samples differentiated twice, and forwards")
+    parser.add_argument("--forms", type=int, default=3, help="samples tried in place and with out=")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.dtypes = given.dtypes or (FULL if given.full else "float32")
+    if given.full and not given.jobs: given.jobs = 2
+    return given
+
+
+def public(name): return not name.startswith(PRIVATE) and (not name.startswith("_") or name.startswith("__"))
+
+
+def wanted_names(names):
     for n in names:
         if n.startswith("@"):
-            with open(n[1:]) as lines: wanted += lines.read().split()
-        else: wanted.append(n)
-    return [e for e in entries() if not wanted or e[0] in wanted or e[1].name in wanted]
+            with open(n[1:]) as lines: yield from lines.read().split()
+        else: yield n
+
+
+def check(entry, given):
+    import torch
+    from opdb import check_operator
+    name, info, ours = entry
+    warnings.simplefilter("ignore")
+    dtypes = [getattr(torch, n) for n in given.dtypes.split(",")]
+    start = time.perf_counter()
+    count, found = check_operator(info, ours, dtypes, given.limit, given.seconds, given.forms)
+    return {"name": name, "samples": count, "seconds": time.perf_counter() - start, "found": [list(f) for f in found]}
+
+
+# --------------------------------------------------------------------------------------------------------------- workers
+def serve(given):
+    """A worker: entries by name on standard input, one line of JSON for each on standard output."""
+    from opdb import entries
+    table = {e[0]: e for e in entries()}
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)                                     # whatever prints goes to the errors
+    for line in sys.stdin: print(json.dumps(check(table[line.strip()], given)), file=answers, flush=True)
+
+
+class Worker:
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, __file__, "--worker", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+
+    def ask(self, name, timeout):
+        timer = threading.Timer(timeout, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError: answer = ""
+        finally: timer.cancel()
+        if answer: return json.loads(answer)
+        code = self.process.wait()
+        return {"name": name, "samples": 0, "seconds": 0, "found": [["", None, "call", f"the process died with exit code {code}"]]}
+
+
+def in_workers(chosen, given):
+    todo, done = queue.Queue(), queue.Queue()
+    for e in chosen: todo.put(e[0])
+
+    def run():
+        worker = Worker()
+        while True:
+            try: name = todo.get_nowait()
+            except queue.Empty: break
+            done.put(worker.ask(name, given.timeout))
+            if worker.process.poll() is not None: worker = Worker()
+        worker.process.stdin.close()
+        worker.process.wait()
+    for _ in range(given.jobs): threading.Thread(target=run, daemon=True).start()
+    for _ in chosen: yield done.get()
+
+
+# --------------------------------------------------------------------------------------------------------------- report
+def show(result, verbose):
+    kinds = {}
+    for dtype, i, kind, words in result["found"]: kinds.setdefault(kind, []).append(f"{dtype} sample {i}: {words}")
+    print(f"{result['name']} ({result['samples']} samples, {result['seconds']:.1f} s)")
+    for kind, words in kinds.items():
+        for w in words[:10 if verbose else 1]: print(f"    {kind} ({len(words)}): {w}")
+    sys.stdout.flush()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--dtypes", default="float32")
-    parser.add_argument("--limit", type=int, help="samples of one operator and dtype")
-    parser.add_argument("--seconds", type=int, default=2, help="samples differentiated twice")
-    parser.add_argument("--forms", type=int, default=3, help="samples tried in place and with out=")
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--verbose", action="store_true")
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    dtypes = [getattr(torch, n) for n in given.dtypes.split(",")]
+    given = arguments()
+    if given.worker: return serve(given)
+    from opdb import entries, full_name, invocations
+    wanted = list(wanted_names(given.names))
     part, parts = map(int, given.part.split("/"))
+    have = entries()
+    chosen = [e for e in have if not wanted or e[0] in wanted or e[1].name in wanted][part::parts]
     passed = failed = samples = 0
-    for name, info, ours in chosen(given.names)[part::parts]:
-        start = time.perf_counter()
-        count, found = check_operator(info, ours, dtypes, given.limit, given.seconds, given.forms)
-        samples += count
+    failing = {group: set() for group in GROUPS}
+    for result in in_workers(chosen, given) if given.jobs else (check(e, given) for e in chosen):
+        found = result["found"]
+        samples += result["samples"]
         passed += not found
         failed += bool(found)
-        if found:
-            kinds = {}
-            for dtype, i, kind, words in found: kinds.setdefault(kind, []).append(f"{dtype} sample {i}: {words}")
-            print(f"{name} ({count} samples, {time.perf_counter() - start:.1f} s)")
-            for kind, words in kinds.items():
-                for w in words[:10 if given.verbose else 1]: print(f"    {kind} ({len(words)}): {w}")
-            sys.stdout.flush()
-    absent = len(torch.testing._internal.common_methods_invocations.op_db) - len(entries())
-    print(f"{passed} entries agree, {failed} differ; rushlight lacks {absent}; {samples} samples")
+        for group, kinds in GROUPS.items():
+            if any(f[2] in kinds for f in found): failing[group].add(result["name"])
+        if found: show(result, given.verbose)
+    infos = [i for i in invocations.op_db if public(full_name(i))]
+    names, here = {full_name(i) for i in infos}, {e[0] for e in have}
+    print(f"{passed} entries agree, {failed} differ; {samples} samples")
+    print(f"public operators: {len(names)}; rushlight lacks {len(names - here)}: {' '.join(sorted(names - here)[:40])}")
+    if not wanted and parts == 1:
+        differentiable = {full_name(i) for i in infos if i.supports_autograd}
+        for group in GROUPS:
+            of = differentiable if group in ("gradient", "tangent") else names
+            print(f"    {group}: {len((of & here) - failing[group])} of {len(of)}")
     return failed
 
 

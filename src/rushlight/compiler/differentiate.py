@@ -74,12 +74,8 @@ def _call_gradients(group, grads, needs):
         if rule is None:
             derived.append(node)
             continue
-        code, defaults = rule.__code__, rule.__defaults__ or ()
-        names = code.co_varnames[:code.co_argcount]
-        fallback = dict(zip(names[len(names) - len(defaults):], defaults))
-        missing = [k for k in names if k not in available and k not in fallback]
-        if missing: raise TypeError(f'the gradient of {definition.name} with respect to {name} asks for {missing}, which it cannot have')
-        g = rule(*[available[k] if k in available else fallback[k] for k in names])
+        if hasattr(rule, 'of_group'): g = rule.of_group(group, grads)          # a rule made for the whole call: it conjugates by itself
+        else: g = _stated(definition, name, rule, available)
         if isinstance(g, (tuple, list)) and place is not None: g = g[place]
         if g is None: continue
         g = T.lift(g)
@@ -88,6 +84,15 @@ def _call_gradients(group, grads, needs):
         values = [r.args[0] for r in group.results]
         for node, g in zip(derived, gradients(values, grads, derived)):
             if g is not None: yield node, T.Sym(g)
+
+
+def _stated(definition, name, rule, available):
+    code, defaults = rule.__code__, rule.__defaults__ or ()
+    names = code.co_varnames[:code.co_argcount]
+    fallback = dict(zip(names[len(names) - len(defaults):], defaults))
+    missing = [k for k in names if k not in available and k not in fallback]
+    if missing: raise TypeError(f'the gradient of {definition.name} with respect to {name} asks for {missing}, which it cannot have')
+    return rule(*[available[k] if k in available else fallback[k] for k in names])
 
 
 def _available(group, grads):
@@ -236,7 +241,7 @@ def partition(outputs, grads, cotangents, keep_outputs=True):
         if n in dependent: kept = None
         elif n.op == 'input': kept = n
         elif n in free: kept = free[n]
-        else: kept = n if small or n in forward and n.op in DEAR else None
+        else: kept = n if small or n in forward and n.op in DEAR or _routine_result(n, forward) else None
         if kept is None: todo.extend(reversed(n.args))
         else:
             stands_for[n] = kept
@@ -246,6 +251,14 @@ def partition(outputs, grads, cotangents, keep_outputs=True):
             saved.remove(n)
             del stands_for[n]
     return saved, stands_for
+
+
+def _routine_result(n, forward):
+    """What an operator with a stated gradient made of a routine's result. Kept as the operator gave it, not as the routine wrote it: in a second
+    derivative its gradient goes back through the operator's statement, and a routine has none."""
+    if n.op != 'call': return False
+    while n.op in ('call', 'reshape', 'permute', 'slice', 'cast'): n = n.args[0]
+    return n in forward and n.op in ('native', 'native_part')
 
 
 def _cheap(n, saved):

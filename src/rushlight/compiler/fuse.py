@@ -18,7 +18,7 @@ CONVOLUTIONS = {'conv', 'conv_input', 'conv_weight'}
 PRODUCTS = {'matmul', 'conv', 'conv_input'}          # their results may be written as other views, and what follows them joins them
 SMALL = 16384         # elements that a column reduction may sweep without partial results
 UNROLLED = 32         # positions of a fold that are written out instead of looped over
-FOLDED = {'sum': 'add', 'prod': 'mul', 'amax': 'maximum', 'amin': 'minimum', 'any': 'bit_or', 'all': 'bit_and'}
+FOLDED = {'sum': 'add', 'prod': 'mul', 'amax': 'maximum', 'amin': 'minimum', 'any': 'bit_or', 'all': 'bit_and', 'xor': 'bit_xor'}
 
 
 class MustStore(Exception):
@@ -116,7 +116,14 @@ def complex_product(graph, n, a, b):
 def normal_argreduce(graph, n, x):
     parts = runs(x.shape, n.attrs['dims'])
     if not parts: return graph.node('expand', (graph.node('const', (), {'value': 0}, (), 'i64'),), {}, n.shape, 'i64')
-    if len(parts) > 1: raise NotImplementedError(f'{n.attrs["kind"]} over dimensions that are not neighbours: {n.attrs["dims"]}')
+    if len(parts) > 1:                                  # dimensions that are not neighbours are brought together, last; the index counts through them in order
+        last = [d for part in parts for d in part]
+        order = tuple([d for d in range(x.ndim) if d not in last] + last)
+        inverse = tuple(sorted(range(x.ndim), key=lambda i: order[i]))
+        moved = graph.node('permute', (x,), {'dims': order}, tuple(x.shape[d] for d in order), x.dtype)
+        dims = tuple(range(x.ndim - len(last), x.ndim))
+        found = graph.node('argreduce', (moved,), {'kind': n.attrs['kind'], 'dims': dims}, tuple(n.shape[d] for d in order), 'i64')
+        return graph.node('permute', (found,), {'dims': inverse}, n.shape, 'i64')
     attrs = {'kind': n.attrs['kind'], 'dims': tuple(parts[0])}
     op = 'argreduce' if solid(x.shape)[-1] in parts[0] else 'argcolumn'
     return graph.node(op, (x,), attrs, n.shape, 'i64')

@@ -10,7 +10,7 @@ Attributes, by operation (nodes without a line here have none):
     scalar    index, kind               run-time scalar, kind 'b' 'i' 'f' 'c'; dtype is the one it is converted to
     const     value                     a Python number
     size      expr                      an int or SymInt, converted to dtype
-    reduce    kind, dims                sum prod amax amin any all; dims ascending, kept as 1
+    reduce    kind, dims                sum prod amax amin any all xor; dims ascending, kept as 1
     argreduce kind, dims                argmax argmin: index into the flattened reduced dims
     scan      kind, dim, reverse        sum prod max min argmax argmin; inclusive
     iota      dim, size, rank           i64
@@ -65,7 +65,7 @@ def is_integral(dtype): return DTYPES[dtype][2] in 'ui'
 LEAVES = {'input', 'scalar', 'const', 'size', 'iota', 'draw'}
 INDEX_MAPS = {'reshape', 'permute', 'expand', 'slice', 'flip'}
 STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight', 'loop', 'carried', 'stored', 'as_real', 'as_complex'}
-REDUCE_KINDS = ('sum', 'prod', 'amax', 'amin', 'any', 'all')
+REDUCE_KINDS = ('sum', 'prod', 'amax', 'amin', 'any', 'all', 'xor')
 
 
 class Node:

@@ -46,6 +46,7 @@ class Traced:
         self.grad_mask, self.differentiable = 0, True
         self.keep_outputs, self.node_name, self.layout, self.memory_format = True, None, 'pointwise', None
         self.key, self.definition = None, None     # definition: of an operator; a backward has none
+        self.convolved = None             # a backward of a convolution: whether its gradients are channels_last
         self.spatial = False              # a backward of an operator that keeps channels_last: so do its gradients
         self._derivative = None
 
@@ -139,6 +140,7 @@ def _trace_operator(request):
             targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
             t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
         t.node_name = definition.node(values) if callable(definition.node) else definition.node
+        if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
         if t.dests is not None: _fit_destinations(t, definition, form)
@@ -264,6 +266,7 @@ def _trace_backward(request):
     t.node_name = (forward.node_name or 'Unknown') + 'Backward' if not (forward.node_name
         or '').endswith('BackwardBackward') else forward.node_name
     t.spatial = forward.layout == 'spatial' or forward.spatial
+    t.convolved = convolution_last(forward) if forward.definition is not None and forward.layout == 'convolution' else forward.convolved
     wide = needed_mask == -1
     needed = [i for i in range(len(forward.inputs)) if wide or needed_mask >> i & 1]
     with T.tracing(t.state):
@@ -382,6 +385,12 @@ def is_channels_last(shape, strides):
     return True
 
 
+def convolution_last(t):
+    """Is a convolution channels_last: its input or its weight is."""
+    both = [(n.shape, s) for n, s in zip(t.inputs[:2], t.strides[:2])]
+    return all(len(shape) in (4, 5) for shape, _ in both) and len(both[0][0]) == len(both[1][0]) and any(is_channels_last(*x) for x in both)
+
+
 def columns_strides(shape):
     """Matrices of the last two dimensions with dense columns, as LAPACK has them."""
     return (*contiguous_strides(shape[:-2] + (shape[-1], shape[-2]))[:-2], 1, at_least_one(shape[-2])) if len(shape) > 1 else contiguous_strides(shape)
@@ -407,12 +416,13 @@ def output_strides(t, node, number=0):
             len(sh) == len(shape) and all(map(known_equal, pointwise_strides(sh, [(sh, st)]), channels_last_strides(sh))) for sh, st in operands)
         return channels_last_strides(shape) if last else contiguous_strides(shape)
     if layout == 'convolution':           # channels last when the input or the weight is
-        last = any(len(sh) == len(shape) and is_channels_last(sh, st) for sh, st in operands[:2])
-        return channels_last_strides(shape) if last else contiguous_strides(shape)
+        return channels_last_strides(shape) if len(shape) > 3 and convolution_last(t) else contiguous_strides(shape)
     if layout == 'spatial':               # as the first operand suggests
         last = operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0])
         return channels_last_strides(shape) if last else contiguous_strides(shape)
     if layout in ('like', 'format'): operands = operands[:1]
+    if layout == 'gradient' and t.convolved is not None:
+        return channels_last_strides(shape) if t.convolved and len(shape) in (4, 5) else contiguous_strides(shape)
     if layout == 'gradient':
         alike = [(sh, s) for sh, s in operands if same_shape(sh, shape)]
         if not alike and t.spatial and operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0]): return channels_last_strides(shape)

@@ -21,7 +21,9 @@ from .promotion import DIMENSIONED, NUMBER, ZERO_DIM
 from .symbolic import SymInt, known_equal, product
 
 KIND_DTYPE = {'b': 'b1', 'i': 'i64', 'f': 'f64', 'c': 'c128'}
-HALF = ('f16', 'bf16', 'f8e4m3', 'f8e5m2')
+FLOAT8 = ('f8e4m3', 'f8e5m2')
+HALF = ('f16', 'bf16', *FLOAT8)
+NARROW = (*HALF, 'c32')                  # computed in a wider dtype, rounded once
 EXACT_ON_HALF = {'where', 'stop', 'eq', 'ne', 'lt', 'le', 'neg', 'abs', 'copysign'}       # need no rounding: fine on f32 copies either way
 
 
@@ -146,6 +148,8 @@ def native(name, outputs, inputs, ints=(), units=1, grain=1, scratch=0, cost=Non
     Its results have no derivative: the definition around it states one."""
     graph, inputs = current().graph, [lift(x) for x in inputs]
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
+    for dtype in [x.dtype for x in inputs] + [dtype for _, dtype in outputs]:                # routines know no 8-bit floats
+        if dtype in FLOAT8: raise NotImplementedError(f'"{name}" not implemented for \'{SCALAR_TYPE_NAME[dtype]}\'')
     if cost is None:
         cost = 0
         for shape, dtype in [*outputs, *((x.shape, x.dtype) for x in inputs)]: cost = cost + product(shape) * itemsize(dtype)
@@ -276,7 +280,10 @@ def prim(name, *args):
         args = [cast(a, dtype) for a in args]
     dtype = args[0].dtype
     if dtype in HALF and name not in EXACT_ON_HALF:
-        return cast(prim(name, *[cast(a, 'f32') for a in args]), dtype)
+        return cast(prim(name, *[cast(a, 'f32') for a in args]), promotion.complex_dtype(dtype) if record.result == 'complex' else dtype)
+    if dtype == 'c32' and name not in EXACT_ON_HALF and name not in ('conj', 'real', 'imag'):
+        out = prim(name, *[cast(a, 'c64') for a in args])
+        return cast(out, 'c32') if _complex(out.dtype) else cast(out, 'f16') if _float(out.dtype) else out
     return _keep_kind(_pointwise(graph, record, [a.node for a in args]), args)
 
 
@@ -441,7 +448,7 @@ def _is_one(size): return isinstance(size, int) and size == 1
 
 def reduce(kind, x, dims):
     """sum prod amax amin any all over dims, which stay with size 1."""
-    if x.dtype in HALF and kind in ('sum', 'prod'): return cast(reduce(kind, cast(x, 'f32'), dims), x.dtype)
+    if x.dtype in NARROW and kind in ('sum', 'prod'): return cast(reduce(kind, cast(x, compute_dtype(x.dtype)), dims), x.dtype)
     if kind in ('any', 'all') and x.dtype != 'b1': x = prim('ne', x, 0)
     dims = tuple(d for d in _dims(x, dims) if x.ndim and not _is_one(x.shape[d]))
     if not dims: return x
@@ -480,7 +487,7 @@ def argreduce(kind, x, dims):
 
 def scan(kind, x, dim, reverse=False):
     """Inclusive running sum prod max min (or argmax argmin: the index of the latest extreme) along dim."""
-    if x.dtype in HALF and kind in ('sum', 'prod'): return cast(scan(kind, cast(x, 'f32'), dim, reverse), x.dtype)
+    if x.dtype in NARROW and kind in ('sum', 'prod'): return cast(scan(kind, cast(x, compute_dtype(x.dtype)), dim, reverse), x.dtype)
     dim = dim % x.ndim
     dtype = 'i64' if kind in ('argmax', 'argmin') else x.dtype
     if _is_one(x.shape[dim]) and dtype == x.dtype: return x
@@ -590,8 +597,9 @@ def scatter(base, indices, src, combine='set'):
     src = cast(src, base.dtype)
     shape = broadcast_shapes([src.shape] + [e.shape for e in indices])
     src = expand(src, shape)
-    if base.dtype in HALF and combine in ('add', 'mul'):
-        return cast(scatter(cast(base, 'f32'), indices, cast(src, 'f32'), combine), base.dtype)
+    if base.dtype in NARROW and combine in ('add', 'mul'):
+        wide = compute_dtype(base.dtype)
+        return cast(scatter(cast(base, wide), indices, cast(src, wide), combine), base.dtype)
     return Sym(base.node.graph.node('scatter', [base.node, src.node] + [e.node for e in indices], {'combine': combine}, base.shape,
         base.dtype))
 
@@ -623,7 +631,9 @@ def pad(x, dim, before, after, value=0):
 
 def matmul(a, b):
     """[M, K] @ [K, N], or batches of them (rank 3); sizes of 1 in the batch spread."""
-    if a.dtype in ('f16', 'bf16'): return cast(matmul(cast(a, 'f32'), cast(b, 'f32')), a.dtype)
+    if a.dtype in NARROW:
+        wide = compute_dtype(a.dtype)
+        return cast(matmul(cast(a, wide), cast(b, wide)), a.dtype)
     if not a.shape[-1] == b.shape[-2]:
         raise RuntimeError(f'mat1 and mat2 shapes cannot be multiplied ({hint_of(a.shape[-2])}x{hint_of(a.shape[-1])} and '
                            f'{hint_of(b.shape[-2])}x{hint_of(b.shape[-1])})')
@@ -724,11 +734,18 @@ def invoke(definition, values, types):
     return type(out)(outs) if several and type(out) in (tuple, list) else outs[0] if not several else tuple(outs)
 
 
+ON_FLOAT8 = {'eq', 'ne', 'abs', 'isnan', 'isinf', 'isfinite'}       # 8-bit floats are for storage: torch computes nothing else with them
+
+
 def _refuse(definition, rule, values, types):
     """torch's error for dtypes the operator has no kernel for: judged on the promoted dtype, or the first tensor's where nothing is promoted."""
-    if definition.refuses == {'': None}: return
     operands = [x for name in values for x in _tensors(values[name]) if definition.promotes(name, types[name])]
-    if not operands: return
+    if rule is not None and rule != 'keep' and definition.name not in ON_FLOAT8:
+        for x in operands:
+            if x.dtype not in FLOAT8: continue
+            promotion.result_type(operand_types(operands), current().default)                # refuses mixtures in its own words
+            raise NotImplementedError(f'"{definition.kernel}" not implemented for \'{SCALAR_TYPE_NAME[x.dtype]}\'')
+    if definition.refuses == {'': None} or not operands: return
     promoted = rule is not None and rule not in ('keep', *promotion.MATCHING)
     dtype = as_dtype(values.get('dtype')) or (promotion.result_type(operand_types(operands), current().default) if promoted else operands[0].dtype)
     promotion.refuse(dtype, definition.refuses, definition.kernel)

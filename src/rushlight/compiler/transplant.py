@@ -49,11 +49,7 @@ class Transplant:
         for n in closure([root], stop=self.nodes):
             if n in self.nodes: continue
             attrs = {k: self.value(v) for k, v in n.attrs.items()}
-            self.nodes[n] = new = self.graph.node(n.op, [self.nodes[a] for a in n.args], attrs, [self.integer(s) for s in n.shape], n.dtype)
-            if n.op == 'call':
-                results = attrs['group'].results
-                results.extend([None] * (1 + n.attrs['index'] - len(results)))
-                results[n.attrs['index']] = new
+            self.nodes[n] = self.graph.node(n.op, [self.nodes[a] for a in n.args], attrs, [self.integer(s) for s in n.shape], n.dtype)
         return self.nodes[root]
 
     def group(self, old):
@@ -65,7 +61,12 @@ class Transplant:
 
 class LateGroup(Group):
     def __init__(self, transplant, old):
-        self.transplant, self.old, self.definition, self.compute, self.results = transplant, old, old.definition, old.compute, []
+        self.transplant, self.old, self.definition, self.compute = transplant, old, old.definition, old.compute
+
+    @property
+    def results(self):
+        """All of them, also those that nothing moved so far asked for: a gradient may be stated in terms of any."""
+        return [self.transplant.node(r) for r in self.old.results]
 
     @property
     def values(self): return {k: self.transplant.value(v) for k, v in self.old.values.items()}

@@ -341,6 +341,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 # ---------------------------------------------------------------------------- families in files of their own
+from .functional_attention import multi_head_attention_forward  # noqa: E402, F401
 from .functional_losses import (  # noqa: E402, F401
     cosine_embedding_loss,
     hinge_embedding_loss,

@@ -3,6 +3,8 @@ operator a mode names, what size is meant. Everything that computes is an operat
 """
 from __future__ import annotations
 
+import math
+
 import rushlight as rl
 from rushlight import Tensor, registry
 
@@ -202,6 +204,128 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size, stride=None, paddi
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size, stride=None, padding=0, output_size=None) -> Tensor:
     """The inverse of `max_pool3d`: each element at its place, zeros elsewhere."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+# ------------------------------------------------------------------------------------------------------------------- padding
+def pad(input: Tensor, pad, mode: str = "constant", value: float | None = None) -> Tensor:
+    """Something around the last dimensions: a value, the reflection, the edge repeated, or the other end. Negative amounts crop.
+
+    `pad` lists (before, after) for the last dimension, then for the one before it, and so on.
+    """
+    if len(pad) % 2 != 0:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * input.dim():
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of "
+                           f"dimension {input.dim()}")
+    if mode == "constant":
+        return rl.constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if input.dim() - len(pad) // 2 not in (1, 2) or len(pad) not in (2, 4, 6):
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.dim()}D input tensor.\nSupported combinations for non-constant padding:\n"
+                                  "  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+                                  "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)")
+    if mode == "circular":
+        return _op("_pad_circular")(input, pad)
+    if mode not in ("reflect", "replicate"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    return _op("_pad_around")(input, pad, mode)
+
+
+# ------------------------------------------------------------------------------------------------------------------- patches
+def unfold(input: Tensor, kernel_size, dilation=1, padding=0, stride=1) -> Tensor:
+    """Every window of an image as a column: (N, C, H, W) to (N, C * window, number of windows)."""
+    return _op("im2col")(input, kernel_size, dilation, padding, stride)
+
+
+def fold(input: Tensor, output_size, kernel_size, dilation=1, padding=0, stride=1) -> Tensor:
+    """Columns of windows summed at their places: (N, C * window, number of windows) to (N, C, H, W)."""
+    return _op("col2im")(input, output_size, kernel_size, dilation, padding, stride)
+
+
+# ---------------------------------------------------------------------------------------------------------------- resampling
+_MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
+
+
+def interpolate(input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None,
+                recompute_scale_factor: bool | None = None, antialias: bool = False) -> Tensor:
+    """A signal (N, C, L), image or volume resampled to a size or by a factor.
+
+    Modes: nearest, nearest-exact, linear, bilinear, trilinear, bicubic, lanczos, area. A factor is used as given unless `recompute_scale_factor` asks for
+    the one that the sizes imply. `antialias` widens the filter when shrinking.
+    """
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    elif align_corners is None:
+        align_corners = False
+    dims = input.dim() - 2
+    own = [int(s) for s in tuple(input.shape)[2:]]
+    size, factors = _size_or_factors(size, scale_factor, own)
+    if recompute_scale_factor is not None and recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    if mode == "area" and size is None:
+        recompute_scale_factor = True
+    if recompute_scale_factor is not None and recompute_scale_factor:
+        size, factors = [math.floor(float(n) * f) for n, f in zip(own, factors)], None
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.dim() == 4):
+        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("lanczos mode requires antialias=True")
+    if mode not in _MODES.split(" | ") or dims not in (1, 2, 3):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: {_MODES} (got {mode})")
+    if mode in _RANKS and input.dim() != _RANKS[mode]:
+        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_RANKS[mode]}D input")
+    if mode == "area":
+        pool = {1: rl.adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}[dims]
+        return pool(input, size)
+    kind = {"linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode) + ("-aa" if antialias else "")
+    if size is None:
+        size = [math.floor(float(n) * f) for n, f in zip(own, factors)]
+    scales = [None, None, None] if factors is None else [*map(float, factors), None, None][:3]
+    return _op("_upsample")(input, size, *scales, kind, bool(align_corners))
+
+
+def _size_or_factors(size, scale_factor, own):
+    dims = len(own)
+    if size is not None and scale_factor is not None:
+        raise ValueError("only one of size or scale_factor should be defined")
+    many = lambda v: isinstance(v, (list, tuple))
+    if size is not None:
+        if many(size):
+            if len(size) != dims:
+                raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {own} and output size "
+                                 f"of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
+            return [int(s) if not isinstance(s, float) else _no_float(s) for s in size], None
+        return [size if not isinstance(size, float) else _no_float(size)] * dims, None
+    if scale_factor is None:
+        raise ValueError("either size or scale_factor should be defined")
+    if many(scale_factor):
+        if len(scale_factor) != dims:
+            raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {own} and scale_factor "
+                             f"of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.")
+        return None, list(scale_factor)
+    return None, [scale_factor] * dims
+
+
+def _no_float(size):
+    raise TypeError(f"interpolate(): sizes must be ints, not {type(size).__name__} ({size})")
+
+
+def upsample(input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+    """The old name of `interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
+    """`interpolate` with mode nearest."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
+    """`interpolate` with mode bilinear, corners aligned."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 __all__ = [name for name, value in list(globals().items()) if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == __name__]

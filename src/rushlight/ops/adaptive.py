@@ -10,7 +10,7 @@ from ..registry import op
 from ..samples_spatial import adaptive, fractional, unpooling
 from .common import hint, numel_of, shape_text
 from .pool import scattered
-from .window import all_of, batched, taps_of
+from .sliding import all_of, batched, repeated, taps_of
 
 
 def _quotient(x, n):
@@ -131,7 +131,8 @@ def _(grad, incoming, sizes):
 
 
 def _check_adaptive(x, count, output_size, name, kind="avg"):
-    """The errors of torch's shape checks."""
+    """The output's size, after torch's shape checks."""
+    output_size = repeated(output_size, count)
     if len(output_size) != count:
         if count == 1:
             raise RuntimeError(f"adaptive_{kind}_pool1d() argument 'output_size' should contain one int (got {len(output_size)})")
@@ -150,10 +151,11 @@ def _check_adaptive(x, count, output_size, name, kind="avg"):
         if m < 0:
             sizes = [*x.shape[:x.ndim - count], *([1] if count == 1 else []), *output_size]
             raise RuntimeError(f"Trying to create tensor with negative dimension {hint(m)}: {shape_text(sizes)}")
+    return output_size
 
 
 def _adaptive_avg(self, count, output_size):
-    _check_adaptive(self, count, output_size, f"adaptive_avg_pool{count}d")
+    output_size = _check_adaptive(self, count, output_size, f"adaptive_avg_pool{count}d")
     image, back = batched(self, count)
     return back(_adaptive_mean(image, output_size))
 
@@ -215,7 +217,7 @@ def _adaptive_max(count):
         layout="spatial" if count == 2 else "contiguous", node=f"AdaptiveMaxPool{count}DBackward0" if count > 1 else "SqueezeBackward1", out=False, refuses="bic",
         kernel={1: "adaptive_max_pool2d", 2: "adaptive_max_pool2d", 3: "adaptive_max_pool3d_cpu"}[count], samples=adaptive(count))
     def pool(self, output_size):
-        _check_adaptive(self, count, output_size, name, "max")
+        output_size = _check_adaptive(self, count, output_size, name, "max")
         image, back = batched(self, count)
         shape = (*image.shape[:2], *output_size)
         if _empty((*shape, *image.shape)):
@@ -246,6 +248,7 @@ def _fractional(count):
     @op(f"{name}(Tensor self, int[{count}] kernel_size, SymInt[{count}] output_size, Tensor random_samples) -> (Tensor result, Tensor indices)", rule=None,
         on="-", layout="contiguous", node=f"FractionalMaxPool{count}DBackward0", out=False, refuses="bic", kernel=f"{name}_out_frame", samples=fractional(count))
     def pool(self, kernel_size, output_size, random_samples):
+        kernel_size, output_size = repeated(kernel_size, count), repeated(output_size, count)
         if len(kernel_size) != count:
             raise RuntimeError(f"{name}: kernel_size must either be a single int or tuple of {'Ints' if count == 2 else 'three Ints'}")
         if len(output_size) != count:

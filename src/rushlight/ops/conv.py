@@ -50,16 +50,21 @@ def _check_numbers(stride, padding, dilation, output_padding, groups):
     if any(p < 0 for p in padding): raise RuntimeError("negative padding is not supported")
     if any(p < 0 for p in output_padding): raise RuntimeError("negative output_padding is not supported")
     if any(s <= 0 for s in stride): raise RuntimeError("non-positive stride is not supported")
-    if any(d <= 0 for d in dilation): raise RuntimeError("dilation should be greater than zero")
+    if any(d < 0 for d in dilation): raise RuntimeError("dilation should be greater than zero")
+    if any(d == 0 for d in dilation): raise RuntimeError("non-positive dilation is not supported")
     if groups <= 0: raise RuntimeError("non-positive groups is not supported")
+
+
+def _check_rank(input, weight):
+    if input.ndim != weight.ndim:
+        raise RuntimeError(f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape_text(weight.shape)}, but got "
+                           f"{input.ndim}-dimensional input of size {shape_text(input.shape)} instead")
 
 
 def _check_shapes(input, weight, bias, groups, transposed):
     """The words of torch's checks, in its order."""
-    dims, given = weight.ndim - 2, f"weight of size {shape_text(weight.shape)}"
-    if input.ndim != weight.ndim:
-        raise RuntimeError(f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {shape_text(weight.shape)}, but got "
-                           f"{input.ndim}-dimensional input of size {shape_text(input.shape)} instead")
+    given = f"weight of size {shape_text(weight.shape)}"
+    _check_rank(input, weight)
     if not weight.shape[0] >= groups:
         raise RuntimeError(f"Given groups={hint(groups)}, expected weight to be at least {hint(groups)} at dimension 0, but got {given} instead")
     if not weight.shape[0] % groups == 0:
@@ -72,7 +77,6 @@ def _check_shapes(input, weight, bias, groups, transposed):
     if bias is not None and not (bias.ndim == 1 and bias.shape[0] == filters):
         raise RuntimeError(f"Given {'transposed=1, ' if transposed else ''}{given}, expected bias to be 1-dimensional with {hint(filters)} elements, but got "
                            f"bias of size {shape_text(bias.shape)} instead")
-    return dims
 
 
 def _check_window(input, weight, padding, dilation):
@@ -143,7 +147,9 @@ def _named_padding(input, weight, bias, stride, padding, dilation, groups):
     if padding not in ("same", "valid"): raise RuntimeError(f"Invalid padding string: '{padding}'")
     dims = weight.ndim - 2
     if padding == "valid": return _convolution(input, weight, bias, stride, (0,), dilation, groups)
+    _check_rank(input, weight)
     stride, dilation = _each(stride, dims, "stride"), _each(dilation, dims, "dilation")
+    if any(d <= 0 for d in dilation): raise RuntimeError("dilation should be greater than zero")
     if any(not s == 1 for s in stride): raise RuntimeError("padding='same' is not supported for strided convolutions")
     _check_numbers(stride, (), dilation, (), groups)
     _check_shapes(input, weight, bias, groups, False)

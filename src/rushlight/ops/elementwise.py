@@ -17,7 +17,7 @@ INF = math.inf
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 @op(["add(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
+     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
     rule="same", inplace=True, node="AddBackward0", samples=binary())
 def add(self, other, alpha=None):
     """`self + other`, or `self + alpha * other`, with broadcasting and type promotion.
@@ -52,7 +52,7 @@ def _no_bools(a, b):
 
 
 @op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor"],
+     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
     rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
     node=lambda given: "SubBackward0" if T.scalar_kind(given["self"]) is None else "RsubBackward1")
 def sub(self, other, alpha=None):
@@ -515,14 +515,18 @@ def _(grad, self, end):
     return grad * (end - self)
 
 
-@op("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcmulBackward0",
+@op(["addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     "addcmul(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2) -> Tensor"],          # torch's order of old
+    rule="same", inplace=True, node="AddcmulBackward0",
     refuses="b", kernel="addcmul_cpu_out", samples=binary(count=3))
 def addcmul(self, tensor1, tensor2, value):
     """`self + value * tensor1 * tensor2`."""
     return self + value * tensor1 * tensor2
 
 
-@op("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", rule="same", inplace=True, node="AddcdivBackward0",
+@op(["addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     "addcdiv(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2) -> Tensor"],          # torch's order of old
+    rule="same", inplace=True, node="AddcdivBackward0",
     samples=binary(count=3, nonzero=True))
 def addcdiv(self, tensor1, tensor2, value):
     """`self + value * tensor1 / tensor2`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import hint, shape_text
+from .common import OUT_TENSOR_DTYPE, hint, shape_text
 from .lapack import (
     adjoint,
     batch_of,
@@ -106,7 +106,7 @@ def _cholesky(a, is_upper, check, name):
     need_square(a, name)
     need_float(a, name)
     batch, n = a.shape[:-2], a.shape[-1]
-    errors = [failure(name, NOT_POSITIVE, a.ndim > 2)]
+    errors = [failure(name, NOT_POSITIVE, a.ndim > 2)] if check else []
     factor, info = routine("lapack_cholesky", batch, [((n, n), a.dtype), ((), "i32")], [columns(a, batch)], (n, int(not is_upper), int(check)), errors)
     return matrices(factor, batch), T.reshape(info, batch)
 
@@ -175,12 +175,40 @@ def cholesky_solve(self, input2, upper):
     return _solve_with_factor(self, input2, upper)
 
 
+@cholesky_solve.gradient("self")
+def _(grad, input2, upper):
+    return cholesky_solve(grad, _plain(input2, grad), upper)
+
+
+@cholesky_solve.gradient("input2")
+def _(grad, input2, results, upper):
+    # Of the whole matrix, not of its triangle only: so torch has it.
+    factor = _plain(input2, grad)
+    return _factor_gradient(matmul(cholesky_solve(grad, factor, upper), adjoint(results[0])), factor, upper)
+
+
+def _plain(x, grad):
+    """An argument as it was: gradient functions get it conjugated beside a complex gradient."""
+    return T.conj(x) if T.is_complex(grad.dtype) else x
+
+
+def _factor_gradient(g, factor, is_upper):
+    """Of the factor L of A = L @ L^H from A's, g."""
+    both = -(g + adjoint(g))
+    return matmul(factor, both) if is_upper else matmul(both, factor)
+
+
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", layout="columns", node="CholeskyInverseBackward0", samples=linear_algebra("factor"))
 def cholesky_inverse(self, upper):
     """The inverse of A, given its Cholesky factor."""
     need_square(self, "cholesky_inverse")
     kernel_dtype(self, "cholesky_inverse_out_cpu")
     return _solve_with_factor(T.expand(unit(self.shape[-1], self.shape[-1], self.dtype), self.shape), self, upper)
+
+
+@cholesky_inverse.gradient("self")
+def _(grad, self, results, upper):
+    return _factor_gradient(matmul(matmul(results[0], grad), results[0]), _plain(self, grad), upper)
 
 
 # ------------------------------------------------------------------------------------------------------------------------- LU
@@ -192,7 +220,7 @@ def lu_factored(a, check, name, pivot=True, words=None):
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     batch, m, n = a.shape[:-2], a.shape[-2], a.shape[-1]
     k = smaller(a)
-    errors = [failure(name, words or "U[{order},{order}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    errors = [] if not check else [failure(name, words or "U[{order},{order}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
                       "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)", a.ndim > 2, "LinAlgError" if words else "RuntimeError")]
     lu, pivots, info = routine("lapack_lu", batch, [((n, m), a.dtype), ((k,), "i32"), ((), "i32")], [columns(a, batch)], (m, n, int(check)), errors)
     return matrices(lu, batch), T.reshape(pivots, (*batch, k)), T.reshape(info, batch)
@@ -293,7 +321,7 @@ def _none(dtype): return T.expand(T.const(0, dtype), (0,))
 
 
 @op("lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)", on="torch", layout="contiguous",
-    node="LuUnpackBackward0", promote=("LU_data",), samples=linear_algebra("lu_unpack"))
+    node="LuUnpackBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("lu_unpack"))
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """P, L and U of a packed factorisation; what is not asked for is empty."""
     if LU_pivots.dtype != "i32" and unpack_pivots:
@@ -392,6 +420,7 @@ def orgqr(self, input2):
 
 
 @op("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", layout="columns", node="OrmqrBackward0",
+    out="torch.ormqr: Expected input and result to have the same dtype, but input has dtype {result} and result has dtype {out}",
     samples=linear_algebra("ormqr"))
 def ormqr(self, input2, input3, left, transpose):
     """`Q @ input3` or `input3 @ Q` (with transpose: Q^H), Q being the whole product of the reflections in self and input2."""
@@ -497,7 +526,7 @@ def _ldl(a, hermitian, check, name):
     batch, n = a.shape[:-2], a.shape[-1]
     words = "The factorization could not be completed because the input is singular (the diagonal element {order} of D is exactly zero)."
     factor, pivots, info = routine("lapack_ldl", batch, [((n, n), a.dtype), ((n,), "i32"), ((), "i32")], [columns(a, batch)],
-                                   (n, int(hermitian and T.is_complex(a.dtype)), int(check)), [failure(name, words, a.ndim > 2)])
+                                   (n, int(hermitian and T.is_complex(a.dtype)), int(check)), [failure(name, words, a.ndim > 2)] if check else [])
     return matrices(factor, batch), T.reshape(pivots, (*batch, n)), T.reshape(info, batch)
 
 

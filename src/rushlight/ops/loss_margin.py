@@ -102,7 +102,7 @@ def _hinge_rule(input, target, margin, size_average, reduce, reduction):
 
 
 @op(f"_hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, {_LEGACY}) -> Tensor", rule=_hinge_rule, promote=("input",), on="-",
-    layout="pointwise", out=False, node=_node, samples=margins("signs"))
+    layout="pointwise", out=False, node=_node, samples=margins("choices"))
 def _hinge_embedding_loss(input, target, margin, size_average, reduce, reduction):
     """The input where the target is 1; where it is -1, how far the input falls short of the margin."""
     zero = T.const(0, input.dtype)

@@ -11,7 +11,7 @@ from ..compiler.transpose import floor_divided
 from ..registry import op
 from ..samples_spatial import pooling
 from .common import OUT_TENSOR_DTYPE, hint, numel_of, shape_text
-from .window import all_of, axes_of, batched, check_image, check_outputs, grid, numbers, taps_of
+from .sliding import all_of, axes_of, batched, check_image, check_outputs, grid, numbers, taps_of
 
 WRITTEN_OUT = 32         # taps of a window that are one expression; larger windows go dimension by dimension
 

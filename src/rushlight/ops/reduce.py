@@ -321,7 +321,8 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
-        raise NotImplementedError("norm(p='nuc') needs linalg.svd, which is not there yet")
+        from .contraction import matrix_norm
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     dims = wrap_dims(dim, x.ndim)
     return drop_dims(_power_norm(x, 2 if p in ("fro", None) else float(p), dims), dims, keepdim)
 

@@ -73,8 +73,8 @@ def _(grad, self):
 
 
 @i0e.gradient("self")
-def _(grad, self, result):
-    return grad * (i1e(self) - sgn(self) * result)
+def _(grad, self):                                       # of |self|, not the result: in half precision its rounding would be all that is left
+    return grad * (i1e(self) - sgn(self) * i0e(absolute(self)))
 
 
 def _away_from_zero(x):
@@ -84,15 +84,15 @@ def _away_from_zero(x):
 
 
 @i1.gradient("self")
-def _(grad, self, result):
+def _(grad, self):
     x, small = _away_from_zero(self)
-    return grad * T.where(small, 0.5, i0(x) - result / x)
+    return grad * T.where(small, 0.5, i0(x) - i1(x) / x)
 
 
 @i1e.gradient("self")
-def _(grad, self, result):
+def _(grad, self):
     x, small = _away_from_zero(self)
-    return grad * T.where(small, 0.5, i0e(x) - result * (sgn(x) + 1 / x))
+    return grad * T.where(small, 0.5, i0e(x) - i1e(x) * (sgn(x) + 1 / x))
 
 
 # ------------------------------------------------------------------------------------------------ the error function, scaled

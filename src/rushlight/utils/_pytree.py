@@ -107,10 +107,20 @@ STANDARD_DICT_TYPES = BUILTIN_MAPPING = frozenset({dict, OrderedDict, defaultdic
 BUILTIN_TYPES.update({tuple, list, dict, OrderedDict, defaultdict, deque, namedtuple})
 
 
+def is_structseq_class(cls: type) -> bool:
+    """The results of operators (`torch.return_types.sort`) and of Python's own time.struct_time."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "n_sequence_fields", None), int)
+
+
+def _structseq_unflatten(values, cls): return cls(values)
+register_pytree_node(is_structseq_class, _namedtuple_flatten, _structseq_unflatten)    # type: ignore[arg-type]
+
+
 def _get_node_type(tree) -> Any:
     kind = type(tree)
-    if kind not in SUPPORTED_NODES and is_namedtuple_class(kind):
-        return namedtuple
+    if kind not in SUPPORTED_NODES:
+        if is_namedtuple_class(kind): return namedtuple
+        if is_structseq_class(kind): return is_structseq_class
     return kind
 
 

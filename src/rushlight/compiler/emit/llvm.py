@@ -17,6 +17,11 @@ IN_DOUBLE = {*mathlib.IN_DOUBLE, 'fmod'}                        # float function
 MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 loads and stores under a mask
 
 
+def in_double(e):
+    """May the value have been a double just before? Also the length of a complex number (a hypot), and whatever a scalar loop does inside."""
+    return e.dtype in ('f64', 'c64', 'c128') or e.op in IN_DOUBLE or e.op == 'loop'
+
+
 class At:
     """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part."""
     def __init__(self, index, width, mask=None, reuse=(), tail=None):
@@ -244,7 +249,7 @@ class Evaluator(Context):
         if op == 'size': return self.n(e.attrs['expr'])
         if op == 'scalar': return self.scalar(e.attrs['index'], e.attrs['kind'], e.dtype)
         if op == 'cast':
-            twice = e.dtype == 'f16' and any(x.dtype == 'f64' or x.op in IN_DOUBLE for x in closure([e]))       # see values.round_half
+            twice = e.dtype == 'f16' and any(in_double(x) for x in closure([e]))                   # see values.round_half
             return values.cast(f, args[0], e.args[0].dtype, e.dtype, twice)
         if op == 'bitcast': return values.bitcast(f, args[0], e.args[0].dtype, e.dtype)
         if op == 'copy': return args[0]

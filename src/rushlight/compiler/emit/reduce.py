@@ -40,7 +40,7 @@ def _extreme_apart(better):
 
 
 COMBINE = {
-    'sum': _add, 'prod': _mul, 'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
+    'sum': _add, 'prod': _mul, 'xor': lambda f, a, b: (a[0] ^ b[0],), 'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
     'amax': _extreme_apart(lambda a, b: a > b), 'amin': _extreme_apart(lambda a, b: a < b),
     'max': _extreme(lambda a, b: a > b), 'min': _extreme(lambda a, b: a < b),
 }
@@ -51,7 +51,7 @@ def accumulator_dtype(dtype): return 'u8' if dtype == 'b1' else {'f16': 'f32', '
 
 def identity(kind, dtype):
     dtype = accumulator_dtype(dtype)
-    if kind in ('sum', 'any'): return 0
+    if kind in ('sum', 'any', 'xor'): return 0
     if kind in ('prod', 'all'): return 1
     low = kind in ('amax', 'max', 'argmax')
     if dtype in values.FLOATS: return -math.inf if low else math.inf

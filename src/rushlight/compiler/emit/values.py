@@ -4,14 +4,14 @@
     b1        i1                  i8, 0 or 1
     f16 bf16  float               i16; a value in a register is always exactly representable: `cast` rounds, nothing else does
     f8e4m3 f8e5m2  float          i8; the same
-    c64 c128  a pair of float/double   two interleaved
+    c32 c64 c128   a pair of float/float/double   two interleaved; the parts of c32 are f16
 Conversions follow what torch does on x86: float to integer truncates, out of range and NaN give the smallest i32/i64, narrower types
 take the low bits of that; to bool is "not zero" (NaN is true); f64 to half types goes through f32.
 """
 REGISTER = {'b1': 'i1', 'u8': 'u8', 'i8': 'i8', 'i16': 'i16', 'u16': 'u16', 'i32': 'i32', 'u32': 'u32', 'i64': 'i64', 'u64': 'u64',
-            'f8e4m3': 'float', 'f8e5m2': 'float', 'f16': 'float', 'bf16': 'float', 'f32': 'float', 'f64': 'double', 'c64': 'float', 'c128': 'double'}
-MEMORY = {**REGISTER, 'b1': 'i8', 'f8e4m3': 'i8', 'f8e5m2': 'i8', 'f16': 'i16', 'bf16': 'i16'}
-PAIR = {'c64': 'f32', 'c128': 'f64'}
+            'f8e4m3': 'float', 'f8e5m2': 'float', 'f16': 'float', 'bf16': 'float', 'f32': 'float', 'f64': 'double', 'c32': 'float', 'c64': 'float', 'c128': 'double'}
+MEMORY = {**REGISTER, 'b1': 'i8', 'f8e4m3': 'i8', 'f8e5m2': 'i8', 'f16': 'i16', 'bf16': 'i16', 'c32': 'i16'}
+PAIR = {'c32': 'f16', 'c64': 'f32', 'c128': 'f64'}
 NARROW = ('f8e4m3', 'f8e5m2', 'f16', 'bf16')        # floats that registers hold as f32
 FLOATS = (*NARROW, 'f32', 'f64')
 BODY_TYPE = dict.fromkeys(NARROW, 'f32')            # what a primitive's body is told
@@ -27,7 +27,7 @@ def register(dtype):
 def constant(f, value, dtype, width=1):
     if dtype in PAIR:
         value = complex(value)
-        return tuple(f.const(part, register(dtype), width) for part in (value.real, value.imag))
+        return tuple(constant(f, part, PAIR[dtype], width) for part in (value.real, value.imag))
     if isinstance(value, complex): value = value.real
     if dtype in NARROW: return round_half(f, f.const(value, 'float', width), dtype)
     if dtype not in FLOATS and dtype != 'b1': value = int(value)
@@ -175,12 +175,12 @@ def load(f, p, dtype, width=1, mask=None):
     elem = MEMORY[dtype]
     if dtype not in PAIR: return from_memory(f, f.load(p, elem, width, mask), dtype)
     both = f.load(p, elem, 2 * width)
-    return tuple(f.shuffle(both, [2 * i + part for i in range(width)]) for part in (0, 1))
+    return tuple(from_memory(f, f.shuffle(both, [2 * i + part for i in range(width)]), PAIR[dtype]) for part in (0, 1))
 
 
 def store(f, v, p, dtype, mask=None):
     if dtype not in PAIR: return f.store(to_memory(f, v, dtype), p, mask)
-    re, im = v
+    re, im = (to_memory(f, x, PAIR[dtype]) for x in v)
     width = re.width
     if width == 1:
         f.store(re, p); f.store(im, f.at(p, f.const(1), MEMORY[dtype]))

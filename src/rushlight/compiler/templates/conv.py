@@ -583,6 +583,12 @@ def product(values):
     return out
 
 
+def depthwise(shape):
+    """One channel and one filter to a group, and more than one group."""
+    one = lambda x: isinstance(x, int) and x == 1
+    return one(shape.channels) and not one(shape.groups) and bool(shape.filters == 1)
+
+
 def lower_windows(program, dtype, shape, backward, source, filters, target, channels_last, epilogue=None):
     """Forward, or with `backward` the input's gradient: (bytes of each temporary, steps). Strides: of source and target (image, channel, d, h, w),
     of the filters (filter, channel, d, h, w)."""
@@ -621,6 +627,9 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     ints.update(panels=panels, panel_rows=lines, tall_panels=tall, unit_panels=unit_panels, row_units=row_units, unit_columns=unit_columns,
                 column_units=column_units, most_k=panel_size, scattered=scattered)
     ordered = [ints[name] for name in INTS]
+    if depthwise(shape):
+        from rushlight.compiler.templates import depthwise as direct
+        return direct.lower_windows(pr, dtype, shape, ints, phases, source, filters, target, channels_last, epilogue)
 
     filter_steps = filters.strides
     line_step, k_step = (filter_steps[1], filter_steps[0]) if backward else (filter_steps[0], filter_steps[1])
@@ -648,6 +657,10 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
 def lower_weight(program, dtype, shape, source, gradient, target):
     """The weight's gradient, [groups, channels, taps, filters] and dense. source: (image, channel, d, h, w), gradient: (image, filter, pixel)."""
     pr = program
+    if depthwise(shape):
+        from rushlight.compiler.templates import depthwise as direct
+        last = bool(source.strides[1] == 1) and bool(gradient.strides[1] == 1)
+        return direct.lower_weight(pr, dtype, shape, source, gradient, target, last)
     elem, size, lanes = ELEMENT[dtype]
     width = 2 * lanes
     lines = shape.channels * product(shape.taps)

@@ -38,6 +38,11 @@ class Axis:
         return out
 
 
+def repeated(value, count):
+    """One number stands for all dimensions."""
+    return tuple(value) * count if len(value) == 1 else tuple(value)
+
+
 def numbers(value, count, name, what, default=None):
     """`count` ints from one or several; torch's words for a wrong number of them."""
     if value is None or len(value) == 0:

@@ -1,0 +1,2 @@
+"""torch.signal: its windows."""
+from . import windows  # noqa: F401
