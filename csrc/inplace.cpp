@@ -206,10 +206,14 @@ static int run_out(Call& c, PyObject** outs, int max) {
   int ndest = c.ndest;
   memcpy(dests, c.dests, sizeof(Tensor*) * (size_t)ndest);
   auto functional = [&]() -> int {
+    PyObject* results[16];
+    bool native = runs_native(c);         // it sees the out= tensors: a draw is made in their dtype
+    if (!native) c.form = 0;
+    if (!native) c.ndest = 0;
+    if (native) ++g_stats.native_calls;
+    int n = native ? c.op->native(c, results, 16) : run_call(c, results, 16);
     c.form = 0;
     c.ndest = 0;
-    PyObject* results[16];
-    int n = run_call(c, results, 16);
     return n < 0 ? -1 : copy_results(c, dests, ndest, results, n, outs);
   };
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;

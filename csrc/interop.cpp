@@ -34,7 +34,16 @@ PyObject* element_object(DType d, const char* p, bool conj, bool neg) {
 static bool conj_of(const Tensor* t) { return t->layout->flags & L_CONJ; }
 static bool neg_of(const Tensor* t) { return t->layout->flags & L_NEG; }
 
+// Inside vmap a tensor stands for a batch: it has a shape, but no one value.
+static bool has_values(const Tensor* t) {
+  if (RL_LIKELY(!(tls.guard & G_MODE)) || !t->dict || !PyDict_GetItemString(t->dict, "_batches")) return true;
+  raise(PyExc_RuntimeError, "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor in some data-dependent control flow or "
+        "(3) encountering this error in PyTorch internals. Inside vmap a tensor stands for many examples; use torch.where in place of if");
+  return false;
+}
+
 PyObject* tensor_item(Tensor* t) {
+  if (!has_values(t)) return nullptr;
   if (RL_UNLIKELY(t->layout->numel != 1))
     return raise(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->layout->numel);
   if (RL_UNLIKELY(t->layout->device == Device::Meta)) return raise(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
@@ -62,6 +71,7 @@ static PyObject* list_of(const Tensor* t, int dim, const char* p) {
 static PyObject* method_item(PyObject* self, PyObject*) { return tensor_item((Tensor*)self); }
 
 static PyObject* method_tolist(PyObject* self, PyObject*) {
+  if (!has_values((Tensor*)self)) return nullptr;
   Tensor* t = (Tensor*)self;
   if (t->layout->device == Device::Meta) return raise(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
   if (!materialize(t->storage)) return nullptr;
@@ -297,6 +307,7 @@ static PyObject* method_numpy(PyObject* self, PyObject* args, PyObject* kwargs) 
   static const char* names[] = {"force", nullptr};
   int force = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", (char**)names, &force)) return nullptr;
+  if (!has_values((Tensor*)self)) return nullptr;
   if (!force) return array_over((Tensor*)self);
   PyObject* plain = (PyObject*)tensor_alias((Tensor*)self);
   for (const char* step : {"cpu", "resolve_conj", "resolve_neg"}) {
@@ -318,6 +329,7 @@ static PyObject* method_array(PyObject* self, PyObject* args, PyObject* kwargs) 
   static const char* names[] = {"dtype", "copy", nullptr};
   PyObject *dtype = Py_None, *copy = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", (char**)names, &dtype, &copy)) return nullptr;
+  if (!has_values((Tensor*)self)) return nullptr;
   PyObject* array = array_over((Tensor*)self);
   if (!array) return nullptr;
   if (dtype != Py_None) {

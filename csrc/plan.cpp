@@ -313,7 +313,7 @@ static int64_t run_steps(const Plan* p, char** pointers, const Scalar* scalars, 
       if (!s.parallel && !s.scratch) status = s.kernel(pointers, s.ints, values, nullptr, 0, s.units);
       else status = pool_run(s.kernel, pointers, s.ints, values, s.scratch, s.units, s.grain, s.parallel);
     }
-    if (RL_UNLIKELY(status)) return status;
+    if (RL_UNLIKELY(status)) return status + s.first_error;
     pointers += s.npointers;
   }
   return 0;
@@ -439,7 +439,7 @@ int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
     if (RL_UNLIKELY(step.units <= 0)) {}
     else if (RL_LIKELY(!step.scratch)) status = step.kernel(pointers, step.ints, c.scalars, nullptr, 0, step.units);
     else status = pool_run(step.kernel, pointers, step.ints, c.scalars, step.scratch, step.units, step.grain, false);
-    if (RL_UNLIKELY(status)) { decref(s); raise_status(p, status); return -1; }
+    if (RL_UNLIKELY(status)) { decref(s); raise_status(p, status + step.first_error); return -1; }
     Layout* l = p->buffers[0].layout;
     incref(l);
     outs[0] = (PyObject*)tensor_wrap(l, s, 0);

@@ -21,6 +21,7 @@ struct BufferSpec { DType dtype; std::vector<int32_t> shape, strides; int32_t by
 struct PointerSpec { RefKind kind; int32_t index, offset; };                                // offset: slot of a byte offset, -1: zero
 struct StepSpec {
   Kernel kernel; bool draws;      // draws: takes random numbers, so it runs at once, whole and in order
+  int32_t first_error;            // a routine counts its own errors from 1: where they begin in the recipe's table
   std::vector<PointerSpec> pointers; std::vector<int32_t> ints, scalars;
   int32_t units, grain, cost, scratch;                                                      // slots; scratch -1: none
 };
@@ -47,7 +48,7 @@ extern PyTypeObject* RecipeType;
 struct Pointer { RefKind kind; int32_t index; int64_t offset; };         // offset in bytes
 struct Step {
   Kernel kernel; const Pointer* pointers; const int64_t* ints; const int32_t* scalars;   // scalars null: the call's own array, as it is
-  int64_t units, grain, scratch; int32_t npointers, nscalars; bool parallel, draws;
+  int64_t units, grain, scratch; int32_t npointers, nscalars, first_error; bool parallel, draws;
 };
 struct Buffer { Layout* layout; int64_t bytes; };                        // layout: owned
 struct Output { RefKind kind; int32_t index; Layout* layout; int64_t offset; };   // layout: of a view, owned; offset in bytes

@@ -191,6 +191,8 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
   r.each(field("steps"), "steps", [&](PyObject* o) {
     StepSpec s;
     s.kernel = resolve_kernel(r, r.at(o, 0, "steps"), kernels, (Py_ssize_t)p->steps.size(), &s.draws);
+    PyObject* spec = r.at(o, 0, "steps");                       // ('native', name, first error): its third item may be absent
+    s.first_error = r.ok && PyTuple_Check(spec) && PyTuple_GET_SIZE(spec) == 3 && PyLong_Check(PyTuple_GET_ITEM(spec, 2)) ? (int32_t)r.integer(PyTuple_GET_ITEM(spec, 2), "kernel") : 0;
     r.each(r.at(o, 1, "steps"), "pointers", [&](PyObject* q) {
       PointerSpec ref{ref_kind(r, r.at(q, 0, "pointers"), "pointers"), r.slot(r.at(q, 1, "pointers"), "pointers"), -1};
       if (r.ok && PySequence_Fast_GET_SIZE(q) > 2) ref.offset = r.slot(r.at(q, 2, "pointers"), "pointers");
@@ -498,7 +500,7 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   for (auto& o : r.outputs) views |= o.kind != RefKind::Buffer;
   for (auto& s : r.steps) {
     Step& q = steps[p->nsteps++];
-    q.kernel = s.kernel; q.draws = s.draws;
+    q.kernel = s.kernel; q.draws = s.draws; q.first_error = s.first_error;
     q.pointers = pointers; q.npointers = (int32_t)s.pointers.size();
     for (auto& ref : s.pointers) *pointers++ = {ref.kind, ref.index, ref.offset >= 0 ? v[ref.offset] : 0};
     q.ints = ints;

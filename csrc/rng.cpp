@@ -443,12 +443,25 @@ static int give(Tensor* t, bool ok, PyObject** outs) {
   return 1;
 }
 
+// What a draw is made of stays in the graph, with a gradient of zero, as in torch. Takes `drawn` over.
+static Tensor* connected(Tensor* drawn, Tensor* a, Tensor* b) {
+  if (!drawn || !tls.grad_mode || !((a && a->requires_grad) || (b && b->requires_grad))) return drawn;
+  static Op* op = nullptr;
+  if (!op && !(op = op_find("_drawn_from"))) { Py_DECREF((PyObject*)drawn); return nullptr; }
+  Tensor* out = call_op(op, {drawn, a ? a : b, a ? b : nullptr});
+  Py_DECREF((PyObject*)drawn);
+  return out;
+}
+static DType drawn_dtype(const Call& c, const Tensor* like) { return c.form == 2 && c.ndest ? c.dests[0]->layout->dtype : like->layout->dtype; }      // out= is drawn in its own dtype
+
 static int native_bernoulli(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor* self = a.tensor();
   Generator* g = generator_of(c.generator);
-  Tensor* out = empty_like_tensor(self, self->layout->dtype, self->layout->device, -1);
-  return give(out, out && (c.overload == 1 ? bernoulli_into(out, g, a.real(0.5)) : bernoulli_tensor_into(out, g, self)), outs);
+  Tensor* out = empty_like_tensor(self, drawn_dtype(c, self), self->layout->device, -1);
+  bool ok = out && (c.overload == 1 ? bernoulli_into(out, g, a.real(0.5)) : bernoulli_tensor_into(out, g, self));
+  if (ok) out = connected(out, self, nullptr);
+  return give(out, ok, outs);
 }
 
 // The distributions that are drawn one value at a time in double precision and cast at the end.
@@ -648,7 +661,7 @@ static int native_normal(Call& c, PyObject** outs, int) {
     if (!good) { raise(PyExc_RuntimeError, "normal expects all elements of std >= 0.0"); return -1; }
   }
   Tensor* like = mean ? mean : std;
-  Tensor* z = tensor_empty(like->layout->dtype, like->layout->device, n, sizes);
+  Tensor* z = tensor_empty(drawn_dtype(c, like), like->layout->device, n, sizes);
   if (!z || !normal_into(z, g, 0, std_number)) { Py_XDECREF((PyObject*)z); return -1; }
   bool mode = tls.grad_mode;      // torch differentiates neither mean nor std
   tls.grad_mode = false;
@@ -662,6 +675,7 @@ static int native_normal(Call& c, PyObject** outs, int) {
   }
   tls.grad_mode = mode;
   Py_XDECREF(result);
+  if (result) z = connected(z, mean, std);
   return give(z, result != nullptr, outs);
 }
 

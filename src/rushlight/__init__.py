@@ -41,8 +41,12 @@ from ._C import (  # noqa: E402, F401
     as_tensor, asarray, frombuffer, from_dlpack, from_numpy, get_default_dtype, get_num_threads, set_num_threads, tensor,
 )
 from .functions import (  # noqa: E402, F401
+    _batch_norm_with_update,
+    _native_batch_norm_legit,
+    _native_batch_norm_legit_no_training,
     _upsample_bicubic2d_aa,
     _upsample_bilinear2d_aa,
+    native_batch_norm,
     _assert, allclose, arange, are_deterministic_algorithms_enabled, argwhere, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes,
     broadcast_tensors, broadcast_to, can_cast, column_stack, detach_, dstack, equal, get_float32_matmul_precision, hstack, index_put,
     index_put_, is_complex, is_conj, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_inference, is_neg, is_nonzero,
@@ -51,7 +55,9 @@ from .functions import (  # noqa: E402, F401
     vstack,
 )
 from .sums_of_products import block_diag, cartesian_prod, chain_matmul, combinations, einsum  # noqa: E402, F401
+from .copies import *  # noqa: E402, F403  (NAME_copy for every view, unsafe_split …)
 from .counting import histogram, histogramdd, unique, unique_consecutive  # noqa: E402, F401
+from .functions import empty_permuted, unravel_index  # noqa: E402, F401
 from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401
 from .legacy import TYPES as _LEGACY_TYPES  # noqa: E402
 from .dtypes import finfo, get_default_device, iinfo, set_default_device, set_default_dtype, set_default_tensor_type  # noqa: E402, F401
@@ -113,28 +119,51 @@ def install_as_torch():
 
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
          "overrides", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
-         "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor")
+         "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor", "fx", "onnx",
+         "functional", "_jit_internal", "__config__", "fft", "sparse", "export")
 
 # Functions that few programs call, by the module that defines them: read when first used.
 _LAZY_NAMES = {name: module for module, names in {
+    "differences": "gradient",
     "amp": "autocast",
     "amp.autocast_mode": "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
                          "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "
                          "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting "
                          "autocast_decrement_nesting is_autocast_available",
+    "_ops": "classes",
+    "func": "vmap",
+    "settings": "set_deterministic_debug_mode get_deterministic_debug_mode set_warn_always is_warn_always_enabled get_num_interop_threads "
+                "set_num_interop_threads set_flush_denormal compiled_with_cxx11_abi is_vulkan_available get_device_module _check_with "
+                "_check _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all_with "
+                "_check_tensor_all _has_compatible_shallow_copy_type _is_all_true _shape_as_tensor SymInt SymFloat SymBool sym_int "
+                "sym_float sym_not sym_max sym_min sym_ite Stream Event OutOfMemoryError AcceleratorError TypedStorage sparse_coo "
+                "sparse_csr sparse_csc sparse_bsr sparse_bsc jagged _mkldnn FloatStorage DoubleStorage HalfStorage BFloat16Storage "
+                "LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     "nn.recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
 }.items() for name in names.split()}
 
 
 def __getattr__(name):
     if name in _LAZY:
-        module = _importlib.import_module("." + name, __name__)
-        globals()[name] = module
-        return module
+        try:
+            module = globals()[name] = _importlib.import_module("." + name, __name__)
+            return module
+        except ModuleNotFoundError as error:             # a part that is not there yet is an absent attribute
+            if error.name != f"{__name__}.{name}":
+                raise
     if name in _LAZY_NAMES:
         value = globals()[name] = getattr(_importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
         return value
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
+
+
+def _private(name):
+    """What programs ask of torch's private module `torch._C`."""
+    from . import private_c
+    return getattr(private_c, name)
+
+
+_C.__getattr__ = _private
 
 
 def __dir__():

@@ -11,9 +11,14 @@ class _OwnOperator:
 
     def __init__(self, name: str) -> None:
         self.__name__ = self._name = name
-        self._function = registry.find(name).op.function
 
-    def __call__(self, *args, **kwargs): return self._function(*args, **kwargs)
+    def __call__(self, *args, **kwargs):
+        try:
+            function = registry.find(self._name).op.function
+        except KeyError:                                # programs name operators in tables long before they call one
+            raise NotImplementedError(f"torch.ops.aten.{self._name} is not an operator here") from None
+        return function(*args, **kwargs)
+
     def __repr__(self) -> str: return f"<OpOverloadPacket(op='aten.{self._name}')>"
 
     def __getattr__(self, overload: str):
@@ -31,11 +36,7 @@ class _Namespace(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         if self._space in ("aten", "prims"):
-            try:
-                value = _OwnOperator(name)
-            except KeyError:
-                raise AttributeError(f"'_OpNamespace' '{self._space}' object has no attribute '{name}'") from None
-            self.__dict__[name] = value
+            value = self.__dict__[name] = _OwnOperator(name)
             return value
         from .library import _operators
         found = _operators.get(f"{self._space}::{name}")

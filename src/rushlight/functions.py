@@ -467,6 +467,41 @@ def tensordot(a, b, dims=2, out=None):
 
 
 # ------------------------------------------------------------------------------------------------ asked of a tensor, or of the library
+def unravel_index(indices, shape):
+    """Places in a tensor seen as one row, as coordinates in its shape: a tensor for each dimension."""
+    if not isinstance(indices, Tensor):
+        raise AttributeError(f"'{type(indices).__name__}' object has no attribute 'is_complex'")
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, list, tuple, _C.Size)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in shape:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    return tuple(_op("_unravel_index")(indices, shape).unbind(-1)) if shape else ()
+
+
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """An uninitialised tensor whose dimensions lie in memory in the order `physical_layout` names them, the last running fastest."""
+    if len(physical_layout) != len(size):
+        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is not equal to "
+                           f"len(physical_layout) = {len(physical_layout)}")
+    seen = set()
+    for d in physical_layout:
+        if not 0 <= d < len(size):
+            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at index {len(seen)}).  NB: negative dims not currently "
+                               "supported; file an issue if you want it.")
+        if d in seen:
+            raise RuntimeError("Duplicate dim not allowed")
+        seen.add(d)
+    dense = _op("empty")([size[d] for d in physical_layout], dtype=dtype, device=device, requires_grad=False)
+    out = dense.permute([physical_layout.index(d) for d in range(len(size))]).detach()
+    return out.requires_grad_(requires_grad) if requires_grad else out
+
+
 def is_conj(input):
     return input.is_conj()
 
@@ -548,3 +583,45 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h=None, sc
 def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, scale_factors=None):
     """`_upsample_bilinear2d_aa` with a cubic filter."""
     return _upsample_aa("cubic-aa", input, output_size, align_corners, scale_factors if scale_factors is not None else (scales_h, scales_w))
+
+
+# ------------------------------------------------------------------------------------------------------- batch normalisation
+def _normalised_batch(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """(result, mean, 1 / deviation); in training the running statistics are moved."""
+    if not training:
+        for name, value in (("running_mean", running_mean), ("running_var", running_var)):
+            if value is None:
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
+        empty = registry.find("empty").op.function(0, dtype=input.dtype if weight is None else weight.dtype)
+        return _op("_batch_norm_eval")(input, running_mean, running_var, weight, bias, eps), empty, empty.clone()
+    out, mean, inverse, var = _op("_batch_norm_statistics")(input, weight, bias, eps)
+    if running_mean is not None and running_var is not None:
+        from .autograd.grad_mode import no_grad
+        with no_grad():
+            _op("_running_update_")(running_mean, running_var, mean, var, momentum)
+    return out, mean, inverse
+
+
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """`nn.functional.batch_norm` with the statistics it used: each channel's mean and 1 / deviation (empty outside of training)."""
+    return _normalised_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _native_batch_norm_legit(input, weight, bias, *more):
+    """`native_batch_norm`; without running statistics when they are left out: (input, weight, bias, training, momentum, eps)."""
+    return _normalised_batch(input, weight, bias, *((None, None) if len(more) == 3 else ()), *more)
+
+
+def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
+    """`native_batch_norm` by the running statistics."""
+    return _normalised_batch(input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    """`native_batch_norm` in training; the fourth result is room that other devices need."""
+    room = registry.find("empty").op.function(0, dtype=_dtype_named("uint8"))
+    return (*_normalised_batch(input, weight, bias, running_mean, running_var, True, momentum, eps), room)
+
+
+def _dtype_named(name):
+    return getattr(_C, name)

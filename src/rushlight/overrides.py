@@ -69,3 +69,73 @@ def aware(function):
             return dispatch(method, None, (self, *args), kwargs)
         return function(self, *args, **kwargs)
     return method
+
+
+# ------------------------------------------------------------------------------------------------------------ torch.overrides
+class TorchFunctionMode:
+    """Sees every call inside its block: derive and write `__torch_function__(self, func, types, args=(), kwargs=None)`."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+    def __enter__(self):
+        _C.push_mode(self)
+        return self
+
+    def __exit__(self, *exc) -> None:
+        _C.pop_mode()
+
+    @classmethod
+    def push(cls, *args, **kwargs): return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """Calls on, unchanged."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None): return func(*args, **(kwargs or {}))
+
+
+def has_torch_function_unary(value) -> bool: return has_torch_function((value,))
+def has_torch_function_variadic(*values) -> bool: return has_torch_function(values)
+def is_tensor_like(value) -> bool: return isinstance(value, _C.Tensor) or hasattr(type(value), "__torch_function__")
+def is_tensor_method_or_property(func) -> bool: return func in set(vars(_C.Tensor).values())
+
+
+def wrap_torch_function(dispatcher):
+    """Decorator: offers a Python function's calls to the arguments that `dispatcher(*args)` gives."""
+    def wrap(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if has_torch_function(dispatcher(*args, **kwargs)):
+                return handle_torch_function(call, None, *args, **kwargs)
+            return function(*args, **kwargs)
+        return call
+    return wrap
+
+
+def resolve_name(f) -> str | None:
+    """How a program names a function: `torch.add`, `torch.Tensor.add`."""
+    name = getattr(f, "__name__", None)
+    if name is None:
+        return None
+    if vars(_C.Tensor).get(name) is f:
+        return f"torch.Tensor.{name}"
+    return f"torch.{name}"
+
+
+def get_default_nowrap_functions() -> set: return {_C.Tensor._base, _C.Tensor.grad}
+
+
+def get_ignored_functions() -> set:
+    """Functions that no argument is asked about."""
+    import rushlight as rl
+    names = ("tensor", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "rand", "randn", "randint", "randperm", "from_numpy", "as_tensor",
+             "get_default_dtype", "set_default_dtype", "is_tensor", "manual_seed", "save", "load")
+    return {getattr(rl, name) for name in names if hasattr(rl, name)}
+
+
+def get_overridable_functions() -> dict:
+    """Functions that arguments are asked about, by the place they are found in."""
+    import rushlight as rl
+    return {rl: [v for v in vars(rl).values() if isinstance(v, _C.OpFunction)],
+            _C.Tensor: [v for v in vars(_C.Tensor).values() if isinstance(v, _C.OpMethod)]}

@@ -163,6 +163,9 @@ def normalisation(kind: str) -> Maker:
         for rows, n in ((3, 4), (2, 40), (5, 300)):
             if kind == "layer_norm": out += [Sample(t(rows, n), (n,)), Sample(t(2, rows, n), (n,), t(n), t(n)), Sample(t(2, rows, n), (rows, n), t(rows, n))]
             if kind == "rms_norm": out += [Sample(t(rows, n), (n,)), Sample(t(2, rows, n), (n,), t(n), 1e-5)]
+            if kind == "native_layer_norm": out += [Sample(t(rows, n), (n,), None, None, 1e-5), Sample(t(2, rows, n), (n,), t(n), t(n), 0.1)]
+            if kind == "native_group_norm": out += [Sample(t(rows, 6, n), None, None, rows, 6, n, 2, 1e-5), Sample(t(rows, 6, n), t(6), t(6), rows, 6, n, 3, 0.1)]
+            if kind == "local_response_norm": out += [Sample(t(2, 5, n), 3), Sample(t(2, rows, 3, n), 2, 0.5, 0.5, 2.0)]
             if kind == "group_norm": out += [Sample(t(rows, 6, n), 2), Sample(t(rows, 6, n), 3, t(6), t(6))]
         return out
     return make

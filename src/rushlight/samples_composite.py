@@ -71,3 +71,20 @@ def contractions(kind: str) -> Maker:
         }
         return cases[kind]()
     return make
+
+
+def segments(kind: str) -> Maker:
+    """Values and the bounds of stretches of them, some empty."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        if kind == "segment_reduce":
+            lengths, batches = np.array([0, 3, 2, 0, 5]), np.array([[2, 0, 3], [0, 4, 1]])
+            cases = [Sample(t(10), r, lengths=lengths, initial=1.5) for r in ("sum", "mean", "max", "min", "prod")]
+            return cases + [Sample(t(10, 40), "sum", lengths=lengths), Sample(t(2, 5, 3), "max", lengths=batches, axis=1, initial=0.0),
+                            Sample(t(10), "sum", offsets=np.array([0, 2, 2, 9])), Sample(t(5, 3), "prod", offsets=np.array([0, 2, 5]), initial=2.0)]
+        rows, offsets = rng.integers(0, 10, (12,)), np.array([0, 3, 3, 9, 12])
+        return [Sample(t(10, 4), rows, offsets, m) for m in ("sum", "mean", "max")] + [
+            Sample(t(10, 40), rows, offsets, "sum", -1, t(12)), Sample(t(3, 1), np.array([0, 2]), np.array([0, 0, 2]), "mean")]
+    return make

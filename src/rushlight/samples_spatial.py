@@ -112,3 +112,24 @@ def resampling() -> Maker:
         out += [Sample(t(1, 2, 4, 6), (6, 10), 1.7, 1.7, None, mode, False) for mode in ("nearest", "linear", "cubic")]
         return out + [Sample(t(1, 2, 3, 4, 2), (6, 3, 4), None, None, None, mode, False) for mode in ("nearest", "linear")] + [Sample(t(1, 2, 1, 1), (3, 3), None, None, None, "linear", False)]
     return make
+
+
+def grids(count: int) -> Maker:
+    """Every mode, padding and alignment; positions inside and beyond, none on a pixel (there the gradient jumps)."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        sizes, places = {2: ((5, 6), (3, 4)), 3: ((3, 4, 3), (2, 3, 2))}[count]
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        grid = lambda: np.asarray(rng.uniform(-1.3, 1.3, (2, *places, count)), dtype="float32")
+        return [Sample(t(2, 3, *sizes), grid(), mode, pad, align) for mode in ((0, 1, 2) if count == 2 else (0, 1)) for pad in (0, 1, 2) for align in (False, True)]
+    return make
+
+
+def affine() -> Maker:
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: np.asarray(rng.uniform(-2, 2, shape), dtype="float32")
+        return [Sample(t(2, 2, 3), (2, 3, 4, 5), align) for align in (False, True)] + [Sample(t(1, 3, 4), (1, 2, 3, 4, 1), align) for align in (False, True)]
+    return make

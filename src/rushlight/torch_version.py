@@ -1,17 +1,21 @@
 """The version that programs compare with: PyTorch's, with Rushlight's own behind it as a local label."""
 from __future__ import annotations
 
-import re
-
 __all__ = ["TorchVersion"]
 
 
 def _release(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: '2.13.0+rushlight.0.1.0' -> (2, 13, 0)."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    if found is None:
+    numbers: list[int] = []
+    for part in version.removeprefix("v").partition("+")[0].split("."):
+        digits = part[:len(part) - len(part.lstrip("0123456789"))]
+        if digits:
+            numbers.append(int(digits))
+        if digits != part:                              # '2.13.0a1': what follows is not part of the release
+            break
+    if not numbers:
         raise ValueError(f"Invalid version: '{version}'")
-    return tuple(int(part) for part in found.group().split("."))
+    return tuple(numbers)
 
 
 class TorchVersion(str):

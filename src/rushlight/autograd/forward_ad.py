@@ -76,14 +76,15 @@ class Level:
 
     def _compiled(self, function, definition, args, kwargs):
         values = bound(definition, args, kwargs)
-        tangents = {}
+        derived = registry.find(definition.name + ".jvp")
+        tangents, prefix = {}, derived.prefix
         for name, value in values.items():
-            if isinstance(value, _C.Tensor): tangents["tangent_" + name] = tangent_of(value, self)
+            if isinstance(value, _C.Tensor): tangents[prefix + name] = tangent_of(value, self)
             elif type(value) in (list, tuple) and any(isinstance(v, _C.Tensor) for v in value):
-                tangents["tangent_" + name] = [None if v is None else tangent_of(v, self) for v in value]
+                tangents[prefix + name] = [None if v is None else tangent_of(v, self) for v in value]
         tangents = {k: v for k, v in tangents.items() if v is not None}
         values = {"input" if k == "self" else k: v for k, v in values.items()}       # as functions call it
-        found = registry.find(definition.name + ".jvp").op.function(**values, **tangents)
+        found = derived.op.function(**values, **tangents)
         found = list(_flat([found]))
         in_place = function.__name__ == definition.short_name + "_" or bool(definition.mutated)
         out = function(*args, **kwargs)

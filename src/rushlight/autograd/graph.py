@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from .. import _C
 from ..utils.hooks import RemovableHandle
 
-__all__ = ["Node", "GradientEdge", "get_gradient_edge", "register_multi_grad_hook", "increment_version"]
+__all__ = ["Node", "GradientEdge", "get_gradient_edge", "register_multi_grad_hook", "increment_version", "save_on_cpu", "saved_tensors_hooks",
+           "disable_saved_tensors_hooks", "allow_mutation_on_saved_tensors"]
 
 Node = _C.Node
 Tensor = _C.Tensor
@@ -115,3 +116,37 @@ def increment_version(tensor) -> None:
     """Tells autograd that the data of a tensor (or of several) changed by other means."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C.bump_version(t)
+
+
+# ------------------------------------------------------------------------------------------- what is done to saved tensors
+class saved_tensors_hooks:
+    """Functions that pack what is saved for backward and unpack it again: not available yet, and it says so when it is entered."""
+
+    def __init__(self, pack_hook: Callable, unpack_hook: Callable) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        raise NotImplementedError("torch.autograd.graph.saved_tensors_hooks is not available yet")
+
+    def __exit__(self, *exc) -> None: pass
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved for backward in the CPU's memory: where it is anyway."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+    def __enter__(self) -> None: pass
+
+
+class disable_saved_tensors_hooks:
+    """Refuse saved_tensors_hooks inside the block: there are none to refuse."""
+
+    def __init__(self, error_message: str) -> None: self.error_message = error_message
+    def __enter__(self) -> None: pass
+    def __exit__(self, *exc) -> None: pass
+
+
+def allow_mutation_on_saved_tensors():
+    raise NotImplementedError("torch.autograd.graph.allow_mutation_on_saved_tensors is not available yet")

@@ -39,3 +39,29 @@ def reset():
     """Forget the programs of recorded streams."""
     from .capture import reset as reset_
     reset_()
+
+
+# ------------------------------------------------- torch.compiler's other names: marks for a tracer of bytecode, which recording does not need
+def allow_in_graph(fn): return fn
+def assume_constant_result(fn): return fn
+def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False): return lambda fn: fn
+def wrap_numpy(fn): return fn
+def is_exporting(): return False
+def is_dynamo_compiling(): return False
+def cudagraph_mark_step_begin(): pass
+def set_stance(stance='default', **options): return _Stance()
+def list_backends(exclude_tags=()): return ['rushlight']
+
+
+class _Stance:
+    """set_stance as a block or a decorator: there is one way to compile."""
+
+    def __enter__(self): return self
+    def __exit__(self, *exc): return False
+    def __call__(self, fn): return fn
+
+
+def compile(*args, **kwargs):
+    """`rushlight.compile`."""
+    from .. import compile as compile_
+    return compile_(*args, **kwargs)

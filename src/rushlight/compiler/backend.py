@@ -58,8 +58,6 @@ class Build:
             if root in self.outputs or root in self.inputs: root = graph.node('copy', (root,), {'result': number}, root.shape, root.dtype)
             self.outputs[root] = out
         self.root_of = {id(o): r for r, o in self.outputs.items()}
-        for node in closure_of(list(self.outputs)):
-            if node.op == 'native': self.native_errors(node.attrs['errors'])
         self.checks = [graph.node('checked', (x,), attrs, x.shape, 'i64') for x, attrs in checks]
 
     def run(self):
@@ -107,11 +105,12 @@ class Build:
         return self.errors.index(error) + 1
 
     def native_errors(self, errors):
-        """A routine's errors have the codes that it counts itself, from 1: they come first in the table."""
+        """Where a routine's errors, which it counts itself from 1, begin in the table."""
         errors = [(*e, -1) for e in errors]
-        if self.errors[:len(errors)] == errors or not errors: return
-        if self.errors: raise NotImplementedError('two routines of one operator with different errors')
+        for first in range(len(self.errors) - len(errors) + 1):
+            if self.errors[first:first + len(errors)] == errors: return first
         self.errors.extend(errors)
+        return len(self.errors) - len(errors)
 
     def recipe(self):
         program = self.program

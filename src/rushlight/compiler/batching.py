@@ -102,7 +102,8 @@ def _expand(b, n): return T.expand(b.aligned(n.args[0], n.ndim), (b.size,) + n.s
 
 BATCH = {
     'reduce': _reduce, 'argreduce': _reduce, 'load': _load, 'scatter': _scatter, 'matmul': _matmul, 'draw': _draw, 'check': _check, 'expand': _expand,
-    'scan': lambda b, n: T.scan(n.attrs['kind'], b.known[n.args[0]], n.attrs['dim'] + 1, n.attrs['reverse']),
+    'scan': lambda b, n: (T.recurrence(b.whole(n.args[0]), b.whole(n.args[1]), n.attrs['dim'] + 1, n.attrs['reverse']) if n.attrs['kind'] == 'linear' else
+                          T.scan(n.attrs['kind'], b.known[n.args[0]], n.attrs['dim'] + 1, n.attrs['reverse'])),
     'reshape': lambda b, n: T.reshape(b.known[n.args[0]], (b.size,) + n.shape),
     'permute': lambda b, n: T.permute(b.known[n.args[0]], (0, *(d + 1 for d in n.attrs['dims']))),
     'flip': lambda b, n: T.flip(b.known[n.args[0]], tuple(d + 1 for d in n.attrs['dims'])),
@@ -121,8 +122,8 @@ class BatchDef(registry.OpDef):
 
     def __init__(self, primal):
         self.primal = primal
-        nesting = primal.nesting + 1 if isinstance(primal, BatchDef) else 0          # a batch of batches has two masks
-        self.nesting, self.mask, self.chance = nesting, f'varying{nesting}', f'randomness{nesting}'
+        nesting = primal.name.count('.vmap')                     # a batch of batches has two masks
+        self.mask, self.chance = f'varying{nesting}', f'randomness{nesting}'
         options = dict(rule=None, on='-', inplace=False, out=False, layout='contiguous', samples=None, errors=None, refuses={'': None}, kernel=primal.kernel,
                        saves=None, node=f'{primal.short_name}VmapBackward0', differentiable=primal.differentiable, native=None, aliases=(), promote=None,
                        method_of=None, contracts={}, separate=False)

@@ -241,7 +241,7 @@ def partition(outputs, grads, cotangents, keep_outputs=True):
         if n in dependent: kept = None
         elif n.op == 'input': kept = n
         elif n in free: kept = free[n]
-        else: kept = n if small or n in forward and n.op in DEAR or _routine_result(n, forward) else None
+        else: kept = n if small or n.op in DEAR and _runs(n, forward) or _routine_result(n, forward) else None
         if kept is None: todo.extend(reversed(n.args))
         else:
             stands_for[n] = kept
@@ -258,7 +258,12 @@ def _routine_result(n, forward):
     derivative its gradient goes back through the operator's statement, and a routine has none."""
     if n.op != 'call': return False
     while n.op in ('call', 'reshape', 'permute', 'slice', 'cast'): n = n.args[0]
-    return n in forward and n.op in ('native', 'native_part')
+    return n.op in ('native', 'native_part') and _runs(n, forward)
+
+
+def _runs(n, forward):
+    """Whether the forward computes n: a routine computes all its results, also those that only the backward asks for."""
+    return n in forward or n.op == 'native_part' and n.args[0] in forward
 
 
 def _cheap(n, saved):

@@ -66,6 +66,7 @@ def normalise(graph, roots):
             out = graph.node(n.op, dense, n.attrs, n.shape, n.dtype)
         elif n.op == 'as_real': out = graph.node(n.op, (graph.node('copy', args, {}, args[0].shape, args[0].dtype),), {}, n.shape, n.dtype)
         elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
+        elif n.op == 'scan' and is_one(n.shape[n.attrs['dim']]) and not n.attrs['kind'].startswith('arg'): out = args[0]
         elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
             wide = [graph.node('cast', (a,), {}, a.shape, 'f32') for a in args[:2]]

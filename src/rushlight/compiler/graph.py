@@ -12,7 +12,7 @@ Attributes, by operation (nodes without a line here have none):
     size      expr                      an int or SymInt, converted to dtype
     reduce    kind, dims                sum prod amax amin any all xor; dims ascending, kept as 1
     argreduce kind, dims                argmax argmin: index into the flattened reduced dims
-    scan      kind, dim, reverse        sum prod max min argmax argmin; inclusive
+    scan      kind, dim, reverse        sum prod max min logaddexp argmax argmin; inclusive. linear: args x, a; y[k] = x[k] + a[k] y[k-1]
     iota      dim, size, rank           i64
     permute   dims                      out.shape[i] = x.shape[dims[i]]
     slice     dim, start, step          out.shape has the length; step > 0

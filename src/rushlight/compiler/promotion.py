@@ -23,6 +23,8 @@ def promote_types(a, b):
     if a is None or a == b: return b
     if b is None: return a
     ka, kb = dtype_kind(a), dtype_kind(b)
+    for x, other in ((a, kb), (b, ka)):
+        if x in WIDE_UNSIGNED and other in 'bc': _refuse_unsigned(a, b)
     if ka == 'b': return b
     if kb == 'b': return a
     if ka in 'ui' and kb in 'ui': return _promote_integers(a, b)
@@ -44,11 +46,16 @@ def _promote_floats(a, b):
     return max(a, b, key=FLOAT_ORDER.index)
 
 
+WIDE_UNSIGNED = ('u16', 'u32', 'u64')
+
+
+def _refuse_unsigned(a, b):
+    raise RuntimeError(f'Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} '
+                       f'and {SCALAR_TYPE_NAME[b]}')
+
+
 def _promote_integers(a, b):
-    for x in (a, b):
-        if x in ('u16', 'u32', 'u64'):
-            raise RuntimeError(f'Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {SCALAR_TYPE_NAME[a]} '
-                               f'and {SCALAR_TYPE_NAME[b]}')
+    if a in WIDE_UNSIGNED or b in WIDE_UNSIGNED: _refuse_unsigned(a, b)
     if 'u8' in (a, b):
         other = b if a == 'u8' else a
         return 'i16' if other == 'i8' else other
@@ -59,7 +66,7 @@ def _combine(higher, lower):
     if higher is None: return lower
     if lower is None or is_complex(higher): return higher
     if is_float(higher): return complex_dtype(higher) if is_complex(lower) else higher
-    if higher == 'b1' or is_float(lower) or is_complex(lower): return promote_types(higher, lower)
+    if higher == 'b1' or is_float(lower) or is_complex(lower): return lower
     return higher
 
 

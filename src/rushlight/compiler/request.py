@@ -404,6 +404,9 @@ def output_strides(t, node, number=0):
     shape = node.shape
     layout = t.layout[number] if isinstance(t.layout, tuple) else t.layout
     if layout == 'columns': return columns_strides(shape)
+    if layout == 'first innermost':       # the first dimension runs fastest
+        strides = contiguous_strides(tuple(shape[1:]) + tuple(shape[:1]))
+        return strides[-1:] + strides[:-1]
     memory_format = str(t.memory_format).rsplit('.', 1)[-1] if t.memory_format is not None else None
     if memory_format in ('channels_last', 'channels_last_3d'):
         want = 4 if memory_format == 'channels_last' else 5

@@ -93,15 +93,17 @@ def lower_sweep(build, fusion, node, wave):
     b = Builder(fusion, wave, [x.shape[d] for d in axes])
     value, out = b.value(x, view), fusion.memory(node)
     if accumulates(value): raise MustStore(x, 'a sweep reads its operand from memory')
+    factor = b.value(node.args[1], view) if len(node.args) > 1 else None          # of a linear recurrence
+    if factor is not None and accumulates(factor): raise MustStore(node.args[1], 'a sweep reads its operand from memory')
     along = [axes[d] for d in swept if d in axes]
     others = [a for a in axes.values() if a not in along]
     inner = others[-1] if others and others[-1] > along[-1] else None
     outer = [a for a in others if a != inner]
     store = Store(value, out, {axes[d]: out.strides[d] for d in axes if node.op == 'scan' or d not in swept}, out.offset)
     emitter = SweepEmitter(build.program, b.sizes, outer, along, inner, store, node.op, node.attrs['kind'],
-                           node.attrs.get('reverse', False), node.dtype)
+                           node.attrs.get('reverse', False), node.dtype, factor)
     step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
-    step.read, step.write = [e for e in closure([value]) if e.op == 'load'], [store]
+    step.read, step.write = [e for e in closure([value] if factor is None else [value, factor]) if e.op == 'load'], [store]
     step.passes = 1 if node.op == 'scan' else 2
     step.title = f'sweep {node!r}'
     return [step]
@@ -224,6 +226,7 @@ def lower_native(build, fusion, node, wave):
         outputs.append(memory)
     operands = Operands(outputs + inputs, attrs['ints'])
     step = Step(operands, attrs['units'], attrs['grain'], attrs['cost'], None if is_zero(attrs['scratch']) else attrs['scratch'], native=attrs['name'])
+    step.first_error = build.native_errors(attrs['errors'])
     step.read, step.write, step.passes = inputs, [Store(None, m, {}, 0) for m in outputs], 2
     step.title = f'native {node!r}'
     return [step]

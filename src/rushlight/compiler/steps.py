@@ -12,6 +12,7 @@ class Step:
         self.units, self.grain, self.cost, self.scratch = units, grain, cost, scratch
         self.read, self.write = [], []
         self.passes, self.title = 1, native
+        self.first_error = 0          # of a routine: where its errors begin in the recipe's table
 
     def reads(self): return self.read
     def writes(self): return self.write
@@ -19,7 +20,7 @@ class Step:
     def buffers(self): return [what for kind, what, _ in self.pointers if kind == 'buffer']
 
     def recipe(self, program):
-        if self.native is not None: kernel = ('native', self.native)
+        if self.native is not None: kernel = ('native', self.native, self.first_error) if self.first_error else ('native', self.native)
         else: kernel = ('object', jit.compile(self.text)[0], self.symbol)
         def pointer(kind, what, offset):
             number = what if isinstance(what, int) else what.number

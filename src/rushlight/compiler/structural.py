@@ -65,15 +65,28 @@ def _product(g, x, dims):
     return ranked(g, x.ndim) * (before * after)
 
 
-def _scan(g, y, x):
+def _scan(g, y, x, factor=None):
     kind, dim, reverse = (y.node.attrs[k] for k in ('kind', 'dim', 'reverse'))
     g = full(g, y.node)
+    if kind == 'linear':                 # y[k] = x[k] + a[k] y[k-1]: the cotangents run the other way, through the next element's factor
+        r = T.recurrence(g, _neighbour(factor, dim, not reverse), dim, not reverse)
+        return r, r * _neighbour(y, dim, reverse)
+    if kind == 'logaddexp':              # the sum over later j of g[j] exp(x - y[j]) is exp(x - y) r, r[k] = g[k] + exp(y[k] - y[k+1]) r[k+1]: no factor above 1
+        # y computed again, from the other end of a flipped copy: a result rounded to half precision would be taken in its place, and the exponential shows it
+        y = T.flip(T.scan(kind, T.flip(x, (dim,)), dim, not reverse), (dim,))
+        return (T.prim('exp', x - y) * T.recurrence(g, T.prim('exp', y - _neighbour(y, dim, not reverse)), dim, not reverse),)
     if kind == 'sum': return (T.scan('sum', g, dim, not reverse),)
     if kind == 'prod': return (T.scan('sum', g * y, dim, not reverse) / x,)      # operators that meet zeros state their own
     if kind in ('max', 'min'):
         at = T.scan('arg' + kind, x, dim, reverse)
         return (T.scatter_dim(zeros_like(x), dim, at, g, 'add'),)
     return (None,)
+
+
+def _neighbour(x, dim, after):
+    """Each element's next one along dim (or the one before it); 0 beyond the end."""
+    n = x.shape[dim]
+    return T.pad(T.slice(x, dim, 1, n), dim, 0, 1) if after else T.pad(T.slice(x, dim, 0, n - 1), dim, 1, 0)
 
 
 def zeros_like(x): return T.expand(T.const(0, x.dtype), x.shape)

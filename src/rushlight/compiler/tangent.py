@@ -12,9 +12,6 @@ from . import trace as T
 from .differentiate import differentiable, gradients
 from .graph import closure
 
-PREFIX = 'tangent_'
-
-
 def push_forward(outputs, inputs, tangents):
     """The tangents of `outputs` (Syms; None: none), given those of `inputs` (nodes)."""
     graph = T.current().graph
@@ -34,7 +31,7 @@ class TangentDef(registry.OpDef):
     """The forward derivative of an operator, as an operator. Its tangents are results in the operator's own order; one that has none is 0-dim."""
 
     def __init__(self, primal):
-        self.primal = primal
+        self.primal, self.prefix = primal, 'tangent{}_'.format(primal.name.count('.jvp') or '')      # tangents of tangents have names of their own
         options = dict(rule=None, on='-', inplace=False, out=False, layout='pointwise', samples=None, errors=None, refuses={'': None}, kernel=primal.kernel,
                        saves=None, node=f'{primal.short_name}JvpBackward0', differentiable=True, native=None, aliases=(), promote=None, method_of=None,
                        contracts={}, separate=False)
@@ -42,23 +39,22 @@ class TangentDef(registry.OpDef):
         self.name = primal.name + '.jvp'
         self.body = self._trace
 
-    @staticmethod
-    def _extended(s):
+    def _extended(self, s):
         params = [registry.Param(p.name, p.type.replace('(a!)', ''), p.default, p.keyword_only) for p in s.params]
-        extra = [registry.Param(PREFIX + p.name, 'Tensor?[]' if p.kind == 'Tensor[]' else 'Tensor?', None, True) for p in s.params if p.is_tensor]
+        extra = [registry.Param(self.prefix + p.name, 'Tensor?[]' if p.kind == 'Tensor[]' else 'Tensor?', None, True) for p in s.params if p.is_tensor]
         return registry.Signature(s.name, params + extra, [('Tensor', None)] * len(s.returns), f'{s.text} with tangents')
 
     def _bind_body(self): self.body_binding, self.body_defaults = [], {}
     def arguments(self, values): return [values]
 
     def _trace(self, values):
-        primals = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
+        primals = {k: v for k, v in values.items() if not k.startswith(self.prefix)}
         signature = next(s for s in self.primal.signatures if set(s.by_name) == set(primals))
         out = T.invoke(self.primal, primals, {p.name: p.kind for p in signature.params})
         outputs = list(out) if isinstance(out, (tuple, list)) else [out]
         inputs, tangents = [], []
         for name, value in primals.items():
-            given = values.get(PREFIX + name)
+            given = values.get(self.prefix + name)
             pairs = zip(value, given) if isinstance(given, list) else [(value, given)]
             for x, t in pairs:
                 if t is None: continue

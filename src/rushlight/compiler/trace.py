@@ -486,12 +486,21 @@ def argreduce(kind, x, dims):
 
 
 def scan(kind, x, dim, reverse=False):
-    """Inclusive running sum prod max min (or argmax argmin: the index of the latest extreme) along dim."""
-    if x.dtype in NARROW and kind in ('sum', 'prod'): return cast(scan(kind, cast(x, compute_dtype(x.dtype)), dim, reverse), x.dtype)
+    """Inclusive running sum prod max min logaddexp (or argmax argmin: the index of the latest extreme) along dim."""
+    if x.dtype in NARROW and kind in ('sum', 'prod', 'logaddexp'): return cast(scan(kind, cast(x, compute_dtype(x.dtype)), dim, reverse), x.dtype)
     dim = dim % x.ndim
     dtype = 'i64' if kind in ('argmax', 'argmin') else x.dtype
     if _is_one(x.shape[dim]) and dtype == x.dtype: return x
     return Sym(x.node.graph.node('scan', (x.node,), {'kind': kind, 'dim': dim, 'reverse': bool(reverse)}, x.shape, dtype))
+
+
+def recurrence(x, factor, dim, reverse=False):
+    """y[k] = x[k] + factor[k] * y[k-1] along dim (from the end: y[k+1]). The first element is x's: its factor does not count."""
+    if x.dtype in HALF: return cast(recurrence(cast(x, 'f32'), cast(factor, 'f32'), dim, reverse), x.dtype)
+    dim = dim % x.ndim
+    factor = expand(cast(factor, x.dtype), x.shape)
+    if _is_one(x.shape[dim]): return x
+    return Sym(x.node.graph.node('scan', (x.node, factor.node), {'kind': 'linear', 'dim': dim, 'reverse': bool(reverse)}, x.shape, x.dtype))
 
 
 # ------------------------------------------------------------------------------------------------------------ index maps

@@ -130,6 +130,9 @@ class Level:
         where = where if isinstance(where, tuple) else (where,)
         batch = self.batch_of(target)
         varying = any(isinstance(w, _C.Tensor) and self.batch_of(w) is not None for w in where)
+        if any(isinstance(w, _C.Tensor) and w.dtype in (_C.bool, _C.uint8) and self.batch_of(w) is not None for w in where):
+            raise RuntimeError("vmap: It looks like you're attempting to use an operation whose result's size depends on values (a mask as an index); "
+                               "use torch.where instead")
         advanced = sum(isinstance(w, (_C.Tensor, list)) for w in where)
         plain = batch is not None and not varying and (advanced == 0 or advanced == 1)
         if function.__name__ == "__getitem__":

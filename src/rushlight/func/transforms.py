@@ -9,6 +9,7 @@ from __future__ import annotations
 from .. import _C, registry
 from ..autograd import forward_ad, grad as tape_grad
 from ..autograd.grad_mode import enable_grad
+from ..functions import arange
 from ..utils import _pytree as tree
 from .batch import Level as Batch
 from .batch import vmap
@@ -42,7 +43,7 @@ def pulled(outputs, leaves, cotangents, keep):
         with _C.without_mode():
             found = pulled(outputs, leaves, cotangents, True)
             tangents = _second_order(found, leaves, [forward_ad.tangent_of(x, level) for x in leaves])
-            if not keep: found = [g.detach() for g in found]
+            found, tangents = ([None if t is None else _finish(t, keep) for t in ts] for ts in (found, tangents))
         for g, t in zip(found, tangents):
             if t is not None: forward_ad.set_tangent(g, level, t)
         return found
@@ -54,16 +55,16 @@ def pulled(outputs, leaves, cotangents, keep):
 
 
 def _second_order(found, leaves, tangents):
-    """The tangents of gradients: the transpose of the transpose, on the tape."""
+    """The tangents of gradients: the transpose of the transpose, on the tape, at the levels that are left."""
     known = [(x, t) for x, t in zip(leaves, tangents) if t is not None]
-    live = [g for g in found if g.requires_grad]
-    if not known or not live: return [None] * len(found)
-    marks = [_op("zeros_like")(g).requires_grad_() for g in live]
-    back = tape_grad(live, [x for x, _ in known], marks, create_graph=True, allow_unused=True)
-    pairs = [(b, t) for b, (_, t) in zip(back, known) if b is not None and b.requires_grad]
-    if not pairs: return [None] * len(found)
-    forth = iter(tape_grad([b for b, _ in pairs], marks, [t for _, t in pairs], create_graph=True, allow_unused=True))
-    return [next(forth) if g.requires_grad else None for g in found]
+    if not known: return [None] * len(found)
+    return _transposed(lambda marks: pulled(found, [x for x, _ in known], marks, True), found, [t for _, t in known])
+
+
+def _transposed(linear, like, directions):
+    """Aᵀ of `directions`, for a function from marks (in the shapes of `like`) to A of them."""
+    marks = [leaf(_op("zeros_like")(g)) for g in like]
+    return pulled(linear(marks), marks, directions, True)
 
 
 class nested:
@@ -104,9 +105,18 @@ def _keeps(outputs, leaves, given):
 
 
 def _finish(x, keep):
-    if keep or "_batches" not in x.__dict__: return x if keep else x.detach()
-    level, batch = next(iter(x.__dict__["_batches"].items()))
-    return level.wrap(_finish(batch, keep))
+    """x without its history on the tape, unless that is kept; what the levels know of it stays."""
+    if keep: return x
+    level = _C.top_mode()
+    if isinstance(level, Batch):
+        batch = level.batch_of(x)
+        with _C.without_mode(): return _finish(x, keep) if batch is None else level.wrap(_finish(batch, keep))
+    if isinstance(level, forward_ad.Level):
+        tangent = forward_ad.tangent_of(x, level)
+        with _C.without_mode(): out = _finish(x, keep)
+        if tangent is not None: forward_ad.set_tangent(out, level, tangent)
+        return out
+    return x.detach()
 
 
 def _chosen(argnums, args):
@@ -189,7 +199,7 @@ def vjp(func, *primals, has_aux=False):
         if given_spec != out_spec:
             raise RuntimeError(f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: {given_spec}, "
                                f"primal output: {out_spec}")
-        kept = keep or any(c.requires_grad for c in given_cotangents)
+        kept = keep or any(_root(c).requires_grad for c in given_cotangents)
         with enable_grad(): found = pulled(outs, leaves, given_cotangents, kept)
         found = tree.tree_unflatten([_finish(g, kept) for g in found], spec)
         return tuple(found)
@@ -234,13 +244,9 @@ def linearize(func, *primals):
     leaves, spec = tree.tree_flatten(outputs)
 
     def forth(*tangents):
-        marks = [_op("zeros_like")(o).requires_grad_() for o in leaves]
-        with enable_grad(): found = tree.tree_leaves(back_kept(tree.tree_unflatten(marks, spec)))
-        directions = tree.tree_leaves(tangents)
-        pairs = [(g, t) for g, t in zip(found, directions) if g.requires_grad]
-        got = tape_grad([g for g, _ in pairs], marks, [t for _, t in pairs], allow_unused=True) if pairs else [None] * len(marks)
-        return tree.tree_unflatten([_op("zeros_like")(o) if g is None else g for g, o in zip(got, leaves)], spec)
-    back_kept = back
+        with nested(), enable_grad():
+            found = _transposed(lambda marks: tree.tree_leaves(back(tree.tree_unflatten(marks, spec))), leaves, tree.tree_leaves(tangents))
+        return tree.tree_unflatten([_finish(t, False) for t in found], spec)
     return outputs, forth
 
 
@@ -249,7 +255,7 @@ def _basis(tensors):
     """One direction for each element of all tensors: a stack for each tensor."""
     total, at, out = sum(t.numel() for t in tensors), 0, []
     for t in tensors:
-        here = _op("arange")(total, device=t.device).unsqueeze(1) - at == _op("arange")(t.numel(), device=t.device)
+        here = arange(total, device=t.device).unsqueeze(1) - at == arange(t.numel(), device=t.device)
         at += t.numel()
         out.append(here.to(t.dtype).reshape(total, *t.shape))
     return out

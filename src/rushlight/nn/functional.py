@@ -292,6 +292,76 @@ def _renormalise_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type:
         weight.index_copy_(0, used, rl.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
 
 
+_embedding_bag = _op("_embedding_bag")
+
+
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
+                  include_last_offset: bool = False, padding_idx: int | None = None) -> Tensor:
+    """The sum, mean or max of the rows of `weight` that each bag of `input` names.
+
+    Bags are the rows of a 2-D input, or start at `offsets` in a 1-D one; with `include_last_offset` the end of the last bag is among them. The row
+    `padding_idx` does not count. `per_sample_weights` multiply rows before they are summed.
+    """
+    if weight.dtype is rl.int64 and input.is_floating_point():
+        input, weight = weight, input                       # the old order of the arguments
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input "
+                         f"({input.shape})")
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found "
+                             f"offsets of type {type(offsets)}")
+        rows, length = input.shape
+        bounds = rl.arange(0, (rows + 1) * length, length) if length else rl.zeros(rows + 1, dtype=rl.int64)
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        bounds = _bag_bounds(offsets, input, include_last_offset)
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError("max mode does not support " + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"))
+    if sparse:
+        raise NotImplementedError("embedding_bag: sparse=True is not available yet; leave it out for a dense gradient")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+                                  f"(got mode='{mode}'). Please open a feature request on GitHub.")
+    padding = -1
+    if padding_idx is not None:
+        size = weight.size(0)
+        if not -size <= padding_idx < size:
+            raise RuntimeError(f"padding_idx must be within the number of embeddings, {-size} through {size - 1}, but got {padding_idx}")
+        padding = padding_idx % size
+    if max_norm is not None:
+        _renormalise_rows(weight, input, max_norm, norm_type)
+    return _embedding_bag(weight, input, bounds, mode, padding, per_sample_weights, scale_grad_by_freq)
+
+
+def _bag_bounds(offsets: Tensor | None, input: Tensor, include_last_offset: bool) -> Tensor:
+    """Where each bag begins, and the end of the last."""
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if offsets.numel():
+        first, last = offsets[0].item(), offsets[-1].item()
+        if first != 0:
+            raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+                               f"{first}")
+        if last > input.numel():
+            raise RuntimeError(f"offsets[-1] can not be greater than input's length {input.numel()} but got offsets[-1] of {last}")
+    elif include_last_offset:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if include_last_offset:
+        return offsets
+    return rl.cat([offsets, rl.tensor([input.numel()], dtype=offsets.dtype)])
+
+
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A row of zeros with a one at the index, for each index."""
     if tensor.dtype != rl.int64:
@@ -344,6 +414,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 from .functional_attention import multi_head_attention_forward  # noqa: E402, F401
 from .functional_losses import (  # noqa: E402, F401
     cosine_embedding_loss,
+    ctc_loss,
     hinge_embedding_loss,
     linear_cross_entropy,
     triplet_margin_with_distance_loss,

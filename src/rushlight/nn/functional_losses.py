@@ -75,3 +75,79 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     loss = functional.cross_entropy(logits, target, weight=weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
                                     label_smoothing=label_smoothing)
     return loss.to(dtype)
+
+
+def _lengths(value, name: str, batch: int) -> list[int]:
+    """Lengths as a list of ints, from a tensor or a sequence."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point() or value.is_complex() or value.dtype is rl.bool:
+            raise RuntimeError(f"{name} must be integral")
+        value = value.reshape(-1).tolist()
+    elif isinstance(value, int):
+        value = [value]
+    if any(not isinstance(n, int) for n in value):
+        raise TypeError(f"ctc_loss() received an invalid combination of arguments: {name} must be Tensor or tuple of ints")
+    if len(value) != batch:
+        raise RuntimeError(f"{name} must be of size batch_size")
+    return list(value)
+
+
+_CHECKING = "(while checking arguments for ctc_loss_allocate_outputs)"
+
+
+def _check_targets(targets: Tensor, lengths: list[int], batch: int) -> list[int]:
+    """Where each target begins in the flattened targets."""
+    if targets.dim() == 1:                                   # one after the other
+        starts = [0]
+        for n in lengths:
+            starts.append(starts[-1] + n)
+        if targets.shape[0] != starts[-1]:
+            raise RuntimeError(f"Expected tensor to have size {starts[-1]} at dimension 0, but got size {targets.shape[0]} for argument #2 'targets' {_CHECKING}")
+        return starts[:-1]
+    if targets.dim() != 2:
+        raise RuntimeError(f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets' {_CHECKING}")
+    if targets.shape[0] != batch:
+        raise RuntimeError(f"Expected tensor to have size {batch} at dimension 0, but got size {targets.shape[0]} for argument #2 'targets' {_CHECKING}")
+    if targets.shape[1] < max(lengths, default=0):
+        raise RuntimeError(f"Expected tensor to have size at least {max(lengths)} at dimension 1, but got size {targets.shape[1]} for argument #2 'targets' "
+                           f"{_CHECKING}")
+    return [i * targets.shape[1] for i in range(batch)]
+
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths, target_lengths, blank: int = 0, reduction: str = "mean",
+             zero_infinity: bool = False) -> Tensor:
+    """Connectionist temporal classification: minus the log probability of the target labels over all their alignments with the input.
+
+    `log_probs` is (time, batch, classes) or (time, classes), from log_softmax. Targets are (batch, longest), or all labels in one row. A target that is
+    too long for its input has an infinite loss, with `zero_infinity` 0 and no gradient. 'mean' divides by the target lengths first.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    batched = log_probs.dim() == 3
+    if log_probs.dim() not in (2, 3):
+        raise RuntimeError(f"Expected 3-dimensional tensor, but got {log_probs.dim() + 1}-dimensional tensor for argument #1 'log_probs' {_CHECKING}")
+    if not batched:
+        log_probs = log_probs.unsqueeze(1)
+        targets = targets.unsqueeze(0) if targets.dim() == 1 else targets
+    time, batch, classes = log_probs.shape
+    sizes, labels = _lengths(input_lengths, "input_lengths", batch), _lengths(target_lengths, "target_lengths", batch)
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
+    for n in labels:
+        if n < 0:
+            raise RuntimeError(f"Expected target_lengths to have value at least 0, but got value {n} {_CHECKING}")
+    starts = _check_targets(targets, labels, batch)
+    for n in sizes:
+        if not 0 <= n <= time:
+            which, limit = ("least", 0) if n < 0 else ("most", time)
+            raise RuntimeError(f"Expected input_lengths to have value at {which} {limit}, but got value {n} {_CHECKING}")
+    whole = lambda values: rl.tensor(values, dtype=rl.int64)
+    loss, _ = _op("_ctc_loss")(log_probs, targets.reshape(-1).to(rl.int64), whole(starts), whole(sizes), whole(labels), blank, max(labels, default=0),
+                               zero_infinity)
+    if zero_infinity:
+        loss = rl.where(loss == float("inf"), rl.zeros_like(loss), loss)
+    if reduction == "none":
+        return loss if batched else loss.squeeze(0)
+    if reduction == "sum":
+        return loss.sum()
+    return (loss / whole(labels).clamp_min(1)).mean()

@@ -4,6 +4,7 @@ operator a mode names, what size is meant. Everything that computes is an operat
 from __future__ import annotations
 
 import math
+import warnings
 
 import rushlight as rl
 from rushlight import Tensor, registry
@@ -326,6 +327,65 @@ def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
 def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
     """`interpolate` with mode bilinear, corners aligned."""
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+# -------------------------------------------------------------------------------------------------------------------- grids
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
+    """An image (N, C, H, W) or volume read at the positions of a grid (N, H', W', 2), in [-1, 1], x first."""
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
+        raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+    if align_corners is None:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
+                      "behavior is desired. See the documentation of grid_sample for details.", stacklevel=2)
+        align_corners = False
+    sampler = rl.grid_sampler_3d if input.dim() == 5 else rl.grid_sampler_2d
+    return sampler(input, grid, GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode], align_corners)
+
+
+def affine_grid(theta: Tensor, size, align_corners: bool | None = None) -> Tensor:
+    """The grid of affine maps theta (N, 2, 3) or (N, 3, 4), for `grid_sample`, over an output of the given size."""
+    if align_corners is None:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
+                      "behavior is desired. See the documentation of grid_sample for details.", stacklevel=2)
+        align_corners = False
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if len(size) not in (4, 5):
+        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size " + str(tuple(size)))
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
+    return rl.affine_grid_generator(theta, size, align_corners)
+
+
+# ------------------------------------------------------------------------------------------------------------- normalisation
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    """Each channel of each sample brought to mean 0 and variance 1: `batch_norm` with every plane as a channel of its own."""
+    from .functional import batch_norm
+    if use_input_stats:
+        spatial = 1
+        for s in tuple(input.shape)[2:]:
+            spatial *= s
+        if spatial == 1:
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c, *rest = input.shape
+    each = lambda v: None if v is None else v.repeat(n)
+    means, variances = each(running_mean), each(running_var)
+    out = batch_norm(input.contiguous().view(1, n * c, *rest), means, variances, each(weight), each(bias), use_input_stats, momentum, eps)
+    if use_input_stats:
+        with rl.no_grad():
+            for own, many in ((running_mean, means), (running_var, variances)):
+                if own is not None:
+                    own.copy_(many.view(n, c).mean(0))
+    return out.view(n, c, *rest)
 
 
 __all__ = [name for name, value in list(globals().items()) if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == __name__]

@@ -206,11 +206,16 @@ def scatter_reduce(self, dim, index, src, reduce, include_self):
     if placed is None:
         return self
     x, at, src = placed
+    return T.reshape(combined(x, at, src, reduce, include_self), self.shape)
+
+
+def combined(x, at, src, reduce, include_self):
+    """x with the elements of `src` combined at `at`, from what is there or from nothing."""
     count = T.scatter(T.expand(T.const(0, "i64"), x.shape), at, T.expand(T.const(1, "i64"), src.shape), "add") if not include_self or reduce == "mean" else None
-    base = x if include_self else T.where(count > 0, T.const(_identity(reduce, self.dtype), self.dtype), x)
+    base = x if include_self else T.where(count > 0, T.const(_identity(reduce, x.dtype), x.dtype), x)
     out = T.scatter(base, at, src, _COMBINE[reduce])
     if reduce == "mean":
         parts = count + 1 if include_self else T.where(count > 0, count, T.const(1, "i64"))
         parts = T.cast(parts, out.dtype)
         out = out / parts if T.is_float(out.dtype) or T.is_complex(out.dtype) else floor_divide_body(out, parts)
-    return T.reshape(out, self.shape)
+    return out

@@ -149,6 +149,7 @@ def _quantile(name, ignore_nan, doc):
         inside = T.prim("le", T.const(0, q.dtype), q) & T.prim("le", q, T.const(1, q.dtype))
         words = "q must be in the range [0, 1] but it is not" if number else "q values must be in the range [0, 1]"
         q = T.cast(required(inside, q, ("RuntimeError", f"{name}() {words}")), self.dtype)
+        q = q if interpolation == "linear" else T.stop(q)
         d = None if dim is None else wrap_dim(dim, self.ndim)
         if d is None or self.ndim == 0:
             rows, others = T.reshape(self, (self.numel(),)), ()
@@ -160,8 +161,8 @@ def _quantile(name, ignore_nan, doc):
         return T.reshape(out, ((q.shape[0],) if q.ndim else ()) + (kept if keepdim else others))
     body.__name__, body.__doc__ = name, doc
     return op([f"{name}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-               f"{name}(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"], rule=None, layout="contiguous",
-              out=f"{name}() out tensor must be same dtype as the input tensor", samples=ordering("quantile"))(body)
+               f"{name}(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"], rule=None,
+              layout=lambda given: "first innermost" if given["q"].ndim else "contiguous", out=f"{name}() out tensor must be same dtype as the input tensor", samples=ordering("quantile"))(body)
 
 
 def _at_rank(ordered, q, how, ignore_nan):

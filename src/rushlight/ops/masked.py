@@ -120,9 +120,9 @@ def _mean(input, dims, keepdim, dtype, mask):
         raise ValueError(f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: torch.{TORCH_NAME[dtype]}")
     if mask is None:
         return reduce.mean(input, dims, keepdim, dtype=dtype)
-    total = _sum(input, dims, keepdim, dtype, mask)
+    total = _sum(input, dims, keepdim, T.compute_dtype(dtype), mask)
     count = T.reshape(_count(input, dims, _expanded(input, mask)), total.shape)
-    return elementwise.div(total, T.cast(count, dtype))
+    return T.cast(elementwise.div(total, T.cast(count, total.dtype)), dtype)
 
 
 def _logsumexp(input, dims, keepdim, dtype, mask):
@@ -182,17 +182,18 @@ def _deviation(name, doc, root):
             dtype = "f32"
         if input.dtype == "b1":
             raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported.")
-        real = T.real_dtype(dtype)
+        wide = T.compute_dtype(dtype)
+        real = T.real_dtype(wide)
         keep = _expanded(input, mask)
         count = _count(input, dims, keep)
-        x = T.cast(input, dtype)
-        centred = elementwise.sub(x, elementwise.div(_sum(x, dims, True, dtype, keep), T.cast(count, dtype)))
-        total = _sum(elementwise.mul(centred, T.conj(centred)), dims, keepdim, dtype, keep)
+        x = T.cast(input, wide)
+        centred = elementwise.sub(x, elementwise.div(_sum(x, dims, True, wide, keep), T.cast(count, wide)))
+        total = _sum(elementwise.mul(centred, T.conj(centred)), dims, keepdim, wide, keep)
         weight = T.reshape(T.cast(count, real), total.shape)
         if off:
             weight = T.prim("maximum", weight - off, T.const(0, real))
-        out = elementwise.div(total, T.cast(weight, dtype))
-        return elementwise.sqrt(out) if root else out
+        out = elementwise.div(total, T.cast(weight, wide))
+        return T.cast(elementwise.sqrt(out) if root else out, dtype)
     body.__doc__ = doc
     return op(f"{name}(Tensor input, {head}) -> Tensor", rule=None, on="masked", layout="contiguous", out=False, samples=_samples((None, 0, -1)))(body)
 
@@ -251,9 +252,11 @@ softmin = _along("softmin", "`softmin` along `dim` over the elements that the ma
     samples=lambda seed=0: [s for p in (2.0, 1.0) for s in _samples((0, -1), p)(seed)])
 def normalize(input, ord, dim, eps, dtype, mask):
     """Vectors along `dim` divided by the norm of the elements that the mask keeps, or by eps if that is more; 0 for the others."""
-    size = norm(input, ord, (dim,), keepdim=True, dtype=dtype, mask=mask)
+    x = T.cast(input, T.compute_dtype(dtype or input.dtype))
+    size = norm(x, ord, (dim,), keepdim=True, mask=mask)
     least = elementwise.maximum(size, T.expand(T.cast(eps, size.dtype), ()))
-    return elementwise.div(_filled(input, mask, 0), least)
+    out = elementwise.div(_filled(x, mask, 0), least)
+    return T.cast(out, T.promote(input, T.expand(T.const(0, dtype), (1,) * input.ndim)) if dtype else input.dtype)
 
 
 @op("logaddexp(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None) -> Tensor", rule=None, on="masked", layout="pointwise", out=False,

@@ -1,6 +1,7 @@
 """Normalisation. Each is one formula; the compiler makes one kernel of it forward and, derived, one or two backward."""
 from __future__ import annotations
 
+from ..compiler import promotion
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import normalisation
@@ -133,3 +134,85 @@ def group_norm(input, num_groups, weight, bias, eps):
     if weight is not None:
         out = out * _per_channel(weight, input.ndim)
     return out if bias is None else out + _per_channel(bias, input.ndim)
+
+
+# ---------------------------------------------------------------------------------------- with the statistics as results too
+def _with_statistics(input, weight, name):
+    """dtypes of (result, mean, 1 / deviation): the statistics have the parameters' dtype, so float32 parameters keep them in float32."""
+    compute, result = promotion.rule_dtypes("float_match", T.operand_types([x for x in (input, weight) if x is not None]), name)
+    return compute, [result, *[result if weight is None else weight.dtype] * 2]
+
+
+@op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    rule=lambda input, normalized_shape, weight, bias, eps: _with_statistics(input, weight, "LayerNormKernelImpl"), on="torch", layout="contiguous",
+    node="NativeLayerNormBackward0", out=False, refuses="c", kernel="LayerNormKernelImpl", samples=normalisation("native_layer_norm"))
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """`layer_norm`, and each group's mean and 1 / deviation."""
+    dims = _trailing(input, normalized_shape, weight, bias)
+    eps = T.cast(eps, input.dtype)
+    out, mean, var = _normalise(input, dims, eps)
+    if weight is not None:
+        out = out * weight
+    out = out if bias is None else out + bias
+    return out, T.stop(mean), T.stop(1.0 / T.prim("sqrt", var + eps))
+
+
+@op("native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+    rule=lambda input, weight, bias, N, C, HxW, group, eps: _with_statistics(input, weight, "GroupNormKernelImpl"), on="torch", layout="contiguous",
+    node="NativeGroupNormBackward0", out=False, refuses="c", kernel="GroupNormKernelImpl", samples=normalisation("native_group_norm"))
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """`group_norm` of N samples of C channels of HxW elements, and each group's mean and 1 / deviation."""
+    if not C % group == 0:
+        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape_text(input.shape)} and num_groups={group}")
+    if not input.numel() == N * C * HxW:
+        raise RuntimeError(f"Expected input.numel() to be {hint(N * C * HxW)}, but got {hint(input.numel())}")
+    eps = T.cast(eps, input.dtype)
+    grouped = T.reshape(input, (N, group, (C // group) * HxW))
+    out, mean, var = _normalise(grouped, (2,), eps)
+    out = T.reshape(out, (N, C, HxW))
+    if weight is not None:
+        out = out * T.reshape(weight, (1, C, 1))
+    if bias is not None:
+        out = out + T.reshape(bias, (1, C, 1))
+    flat = (N, group)
+    return T.reshape(out, input.shape), T.reshape(T.stop(mean), flat), T.reshape(T.stop(1.0 / T.prim("sqrt", var + eps)), flat)
+
+
+@op("_batch_norm_statistics(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+    rule=lambda input, weight, bias, eps: _batch_dtypes(input, weight), on="-", layout="pointwise", node="NativeBatchNormBackward0", out=False)
+def _batch_norm_statistics(input, weight, bias, eps):
+    """`_batch_norm_train`, and each channel's 1 / deviation."""
+    _check_channels(input, weight=weight, bias=bias)
+    dims = tuple(d for d in range(input.ndim) if d != 1)
+    eps, count = T.cast(eps, input.dtype), numel_of(input.shape[d] for d in dims)
+    out, mean, var = _normalise(input, dims, eps)
+    if weight is not None:
+        out = out * _per_channel(weight, input.ndim)
+    if bias is not None:
+        out = out + _per_channel(bias, input.ndim)
+    flat = (input.shape[1],)
+    unbiased = var * (T.size(count, input.dtype) / T.size(count - 1, input.dtype))
+    return (out, *(T.stop(T.reshape(x, flat)) for x in (mean, 1.0 / T.prim("sqrt", var + eps), unbiased)))
+
+
+def _batch_dtypes(input, weight):
+    compute, (result, statistic, _) = _with_statistics(input, weight, "batch_norm")
+    return compute, [result, statistic, statistic, statistic]
+
+
+@op("local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor", rule=None, on="F", layout="pointwise",
+    node="DivBackward0", out=False, refuses="bc", kernel="avg_pool3d_out_frame", samples=normalisation("local_response_norm"))
+def local_response_norm(input, size, alpha, beta, k):
+    """Each channel divided by `(k + alpha * mean)**beta`, the mean being of the squares of the `size` channels around it (beyond the last ones 0)."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)")
+    x = T.cast(input, T.compute_dtype(input.dtype))
+    shape, rank = x.shape, x.ndim + 1
+    c = T.iota(shape[1], 2, rank) + T.iota(size, 0, rank) - size // 2
+    at = [c if d == 1 else T.iota(s, d + 1, rank) for d, s in enumerate(shape)]
+    near = T.load(x, at, (c >= 0) & (c < T.size(shape[1], "i64")), 0, shape=(size, *shape))
+    total = T.reshape(T.fold("sum", near * near, (0,)), shape)
+    whole = not T.is_float(x.dtype)
+    mean = T.cast(T.prim("idiv", total, T.const(size, x.dtype)), T.default_dtype()) if whole else total / T.const(size, x.dtype)
+    out = T.divide(x, T.prim("pow", mean * T.cast(alpha, mean.dtype) + T.cast(k, mean.dtype), T.cast(beta, mean.dtype)))
+    return out if whole else T.cast(out, input.dtype)

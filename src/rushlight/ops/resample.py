@@ -45,7 +45,7 @@ class Line:
         """How many elements of the input lie in `width` outputs, at most; at least `width`."""
         if self.scale is not None:
             return max(width, math.ceil(width / self.scale) + 1)
-        return width * _ratio(self.n, self.out)
+        return width * (_ratio(self.n - 1, self.out - 1) if self.align and self.out > 1 else _ratio(self.n, self.out))
 
     def real(self, i):
         return T.cast(i, self.dtype)
@@ -119,7 +119,7 @@ class Line:
         wide = self.per_element(2 * self.radius)
         if self.antialias:
             wide = 2 * self.radius + self.per_element(2 * (self.radius + 1))
-        shift = 0.0 if self.align or self.mode == "nearest" else 0.5
+        shift = 0.0 if self.align and not self.antialias or self.mode == "nearest" else 0.5
         reach = float(self.radius) if not self.antialias else self.stretch() * float(self.radius) + 1.0
         if self.mode == "nearest-exact":
             shift, reach = 0.5, 0.5

@@ -51,8 +51,10 @@ def _hooked_step(step):
 
     @functools.wraps(step)
     def wrapper(self, *args, **kwargs):
-        if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
+        own = self.__dict__                              # a wrapper of optimizers may not have called our __init__
+        if not (own.get("_optimizer_step_pre_hooks") or own.get("_optimizer_step_post_hooks") or _global_step_pre_hooks or _global_step_post_hooks):
             return step(self, *args, **kwargs)
+        self._make_hook_tables()
         for hook in chain(_global_step_pre_hooks.values(), list(self._optimizer_step_pre_hooks.values())):
             result = hook(self, args, kwargs)
             if result is not None:

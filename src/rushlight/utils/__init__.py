@@ -7,6 +7,7 @@ __all__ = ["data", "hooks", "typename"]
 
 
 def __getattr__(name: str):
-    if name in ("data", "hooks", "canvas", "names"):
+    if name in ("data", "hooks", "canvas", "names", "checkpoint", "model_zoo", "dlpack", "_pytree", "_python_dispatch", "_contextlib", "tensorboard",
+                "cpp_extension"):
         return _importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -39,7 +39,29 @@ def _extreme_apart(better):
     return combine
 
 
+def _log_add_exp(f, a, b):
+    """Running log of a sum of exponentials. Real: a is (largest m, sum of exp(x - m)), b the next x: one exponential a step, one logarithm at the end. Equal
+    infinities differ by nothing. Complex: a is the logarithm itself, since its imaginary part counts the turns."""
+    from .. import mathlib
+    if len(b) == 1:
+        (m, s), (x,) = a, b
+        e = mathlib.exp(f, f.select(x.eq(m), 0.0, -f.call('fabs', m - x)))
+        above = x > m
+        return f.select(above, x, m), f.select(above, f.fma(s, e, 1.0), s + e)
+    above = b[0] > a[0]
+    high = [f.select(above, y, x) for x, y in zip(a, b)]
+    low = [f.select(above, x, y) for x, y in zip(a, b)]
+    size = mathlib.exp(f, f.select(low[0].eq(high[0]), 0.0, low[0] - high[0]))
+    size = f.select(low[0].eq(-math.inf), 0.0, size)
+    turn = f.select(low[0].eq(-math.inf), 0.0, low[1] - high[1])
+    re, im = size * mathlib.cos(f, turn), size * mathlib.sin(f, turn)
+    # log |1 + z| as half the log1p of 2 re + |z|^2, which is small where z is
+    real = mathlib.log1p(f, f.fma(re, re + 2.0, im * im)) * 0.5
+    return high[0] + real, high[1] + mathlib.atan2(f, im, re + 1.0)
+
+
 COMBINE = {
+    'logaddexp': _log_add_exp,
     'sum': _add, 'prod': _mul, 'xor': lambda f, a, b: (a[0] ^ b[0],), 'any': lambda f, a, b: (a[0] | b[0],), 'all': lambda f, a, b: (a[0] & b[0],),
     'amax': _extreme_apart(lambda a, b: a > b), 'amin': _extreme_apart(lambda a, b: a < b),
     'max': _extreme(lambda a, b: a > b), 'min': _extreme(lambda a, b: a < b),
@@ -51,8 +73,9 @@ def accumulator_dtype(dtype): return 'u8' if dtype == 'b1' else {'f16': 'f32', '
 
 def identity(kind, dtype):
     dtype = accumulator_dtype(dtype)
-    if kind in ('sum', 'any', 'xor'): return 0
+    if kind in ('sum', 'any', 'xor', 'linear'): return 0
     if kind in ('prod', 'all'): return 1
+    if kind == 'logaddexp': return -math.inf
     low = kind in ('amax', 'max', 'argmax')
     if dtype in values.FLOATS: return -math.inf if low else math.inf
     bits = int(dtype[1:])
@@ -76,13 +99,17 @@ def enter(f, v, dtype, kind=None):
 
 def leave(f, vs, dtype, kind=None):
     if apart(kind, dtype): return f.select(vs[1].ne(vs[1]), vs[1], vs[0])
+    if kind == 'logaddexp' and dtype not in values.PAIR:
+        from .. import mathlib
+        return vs[0] + mathlib.log(f, vs[1])
     if dtype == 'b1': return vs[0].ne(0)
     return whole(vs)
 
 
 def identities(f, kind, dtype, width):
     start = parts(values.constant(f, identity(kind, dtype), accumulator_dtype(dtype), width))
-    return (*start, f.const(0.0, start[0].elem, width)) if apart(kind, dtype) else start
+    second = apart(kind, dtype) or kind == 'logaddexp' and dtype not in values.PAIR
+    return (*start, f.const(0.0, start[0].elem, width)) if second else start
 
 
 def fold(f, combine, vs):

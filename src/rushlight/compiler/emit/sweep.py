@@ -13,8 +13,10 @@ COLUMNS = 256         # columns of one work unit
 
 
 class SweepEmitter(Evaluator):
-    def __init__(self, program, sizes, outer, along, inner, store, op, kind, reverse, dtype):
-        super().__init__(program, inner, closure([store.expr]))
+    def __init__(self, program, sizes, outer, along, inner, store, op, kind, reverse, dtype, factor=None):
+        """factor: of a linear recurrence."""
+        super().__init__(program, inner, closure([store.expr, factor] if factor is not None else [store.expr]))
+        self.factor = factor
         self.sizes, self.outer, self.along, self.inner, self.store = sizes, outer, along, inner, store
         self.op, self.kind, self.reverse, self.dtype = op, kind, reverse, dtype
         self.value = store.expr
@@ -65,9 +67,14 @@ class SweepEmitter(Evaluator):
             k = self.length - 1 - step if self.reverse else step
             row = Row(self, {**index, **self.split(self.along, k)})
             at = At(column, width, mask)
-            row.prepare([self.value], {width})
-            v = reduce.enter(f, row.element(self.value, at) if self.varies(self.value) else row.value(self.value, width), source)
-            if not arg:
+            row.prepare([self.value] if self.factor is None else [self.value, self.factor], {width})
+            there = lambda e: reduce.enter(f, row.element(e, at) if self.varies(e) else row.value(e, width), source)
+            v = there(self.value)
+            if kind == 'linear':
+                product_ = reduce.COMBINE['prod'](f, there(self.factor), tuple(a.get() for a in acc))
+                begins = step.eq(0)                              # there is nothing before: whatever the first factor is, it does not count
+                for a, x, y in zip(acc, v, reduce.COMBINE['sum'](f, v, product_)): a.set(f.select(begins, x, y))
+            elif not arg:
                 new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), v)
                 for a, x in zip(acc, new): a.set(x)
             else:
@@ -75,7 +82,7 @@ class SweepEmitter(Evaluator):
                 acc[0].set(f.select(take, v[0], acc[0].get()))
                 place.set(f.select(take, f.splat(k, width), place.get()))
             if self.op == 'scan':
-                self.put(row, column, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source), mask)
+                self.put(row, column, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source, kind), mask)
         if self.op != 'scan': self.put(Row(self, {**index, **{a: f.const(0) for a in self.along}}), column, place.get(), mask)
 
     def takes(self, x, best, place):

@@ -1,242 +1,337 @@
 """Depthwise convolutions: each channel has one filter of its own. No product of matrices is left, so each pixel is summed directly.
 
-**The bits.** Forward and input: one chain of fused multiply-adds over the taps in ascending order; taps outside the source in depth or height are left
-out, in width they read zeros. Weight: pixels go to eight chains by their width index mod 8, over (image, depth, height, width); the chains are
-folded by halving. Both layouts follow the same order.
+**The bits.** Forward and input: one chain of fused multiply-adds over the taps in ascending order; taps outside the source read zeros. Weight: pixels go
+to eight chains by their width index mod 8, each over (image, depth, height, width); the chains are folded by halving. Both layouts follow
+the same order.
 
-Where pixels are adjacent in memory (NCHW) vectors run along them; where channels are (channels_last), along those. `windows` and phases are those of conv.py.
+Where pixels are adjacent in memory (NCHW) a plane is copied with zeros around it, its pixels sorted by their index mod the stride, so that
+every tap of a vector of pixels is one plain load. Where channels are adjacent (channels_last) vectors run along them and read in place.
+Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
-from rushlight.compiler.templates.conv import INTS, PHASE_NAMES, Counter, Integers, phase_function, split, sum_of
+from rushlight.compiler.templates.conv import INTS, PHASE_NAMES, Integers, copy_run, phase_function, split, sum_of, zero_run
 from rushlight.compiler.templates.gemm import Step, store_partial
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add
 
 FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
 ALL_INTS = INTS + FILTER
-ACROSS = 4                                                              # pixels at a time where vectors run along channels
-LANES = 8                                                               # chains of a weight
+ACROSS = 4                                                              # rows, or pixels of a row, at a time
+CHAINS = 8                                                              # of a weight
+CHANNELS = 8                                                            # of a weight, of one unit where pixels are adjacent
+TOGETHER = 8                                                            # taps of a weight at a time
+ROWS_TOGETHER = 128                                                     # pixels of a vector of channels that are read again for each tap
+
+# The padded copy of a plane: its rows (depth, height) one after the other, each in `advance` parts of `part` pixels. The integers:
+PLANE = ('rows_d', 'rows_h', 'part', 'pitch', 'low_d', 'low_h', 'low_w')
 
 
-def taps_inside(f, n, phase, pixel, body):
-    """body(source offset, filter offset) for each tap of depth and height that is inside the source. pixel: (d, h) in the phase."""
-    start = [x * n[f'advance_{d}'] + phase[f'start_{d}'] for d, x in zip('dh', pixel)]
-    with f.loop(f.const(0), phase['count_d']) as i:
-        d = start[0] + i * n['tap_move_d']
-        with f.when(d.ult(n['source_d'])):
-            with f.loop(f.const(0), phase['count_h']) as j:
-                h = start[1] + j * n['tap_move_h']
-                with f.when(h.ult(n['source_h'])):
-                    tap = [phase[f'first_{x}'] + k * n[f'tap_skip_{x}'] for x, k in zip('dh', (i, j))]
-                    body(d * n['source_step_d'] + h * n['source_step_h'], sum_of([t * n[f'filter_{x}'] for x, t in zip('dh', tap)]), (i, j))
+class Known(dict):
+    """Integers loaded once, at the head of a function."""
+
+    def __init__(self, f, pointer, names, wanted=None):
+        table = Integers(f, pointer, names)
+        super().__init__((name, table[name]) for name in wanted or names)
 
 
-def load_pixels(f, elem, lanes, at, valid, spacing, step):
-    """One vector of pixels, `step` elements apart in memory; zero where not valid (None: all are). spacing: 1, 2 or 0 for any."""
-    if spacing == 1:
-        return f.load(at, elem, lanes, valid)
-    if spacing == 2:
-        twice = [i // 2 for i in range(2 * lanes)]
-        picked = f.vector([int(i % 2 == 0) for i in range(lanes)], 'i1')
-        parts = []
-        for half in range(2):
-            mask = picked if valid is None else f.shuffle(valid, twice[half * lanes:(half + 1) * lanes]) & picked
-            parts.append(f.load(element(f, at, half * lanes, elem), elem, lanes, mask))
-        return f.shuffle(parts[0], [2 * i for i in range(lanes)], parts[1])
-    out = Var(f, f.const(0, elem, lanes))
-    for lane in range(lanes):
-        def take(lane=lane):
-            out.set(f.insert(out.get(), f.load(element(f, at, step * lane, elem), elem), lane))
-        if valid is None:
-            take()
+# ------------------------------------------------------------------------------------------------------------ a plane with zeros around
+def plane_of(f, at, n, get, vector):
+    """Fill in PLANE for windows described by `get(name, dimension)`: count, start, extent; advance and tap_move come from n."""
+    for d in 'dhw':
+        span = (get('count', d) - 1) * n[f'tap_move_{d}']
+        low = get('start', d) + f.min(span, f.const(0))
+        at[f'low_{d}'] = low
+        reach = f.max(span, f.const(0)) - f.min(span, f.const(0))
+        if d != 'w':
+            at[f'rows_{d}'] = (get('extent', d) - 1) * n[f'advance_{d}'] + reach + 1
         else:
-            with f.when(f.extract(valid, lane)):
-                take()
-    return out.get()
+            vectors = (get('extent', 'w') + (vector - 1)) & -vector
+            part = vectors + reach // n['advance_w'] + 1
+            at['part'] = part
+            at['pitch'] = part * n['advance_w']
 
 
-def row_function(module, name, dtype, spacing):
-    """One row of pixels of a phase, vectors along it."""
+def pad_function(module, dtype):
+    """Copy a plane of the source into the room that `plane` describes. What is around it must be zero already: it stays so from plane to plane."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'pad_plane', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'plane'), ('ptr', 'values')])
+    source, room, plane, values = f.args
+    plane, v = Known(f, plane, PLANE), Known(f, values, SOURCE)
+    advance = v['advance_w']
+    before = f.max(f.const(0) - plane['low_w'], f.const(0))              # zeros at the head of a row
+    behind = f.min(v['source_w'] - plane['low_w'], plane['pitch'])       # where the source's pixels end
+    first = f.max(plane['low_w'], f.const(0))
+    with f.when(behind > before):
+        with f.loop(f.const(0), plane['rows_d']) as i:
+            with f.loop(f.const(0), plane['rows_h']) as j:
+                d, h = i + plane['low_d'], j + plane['low_h']
+                to = element(f, room, (i * plane['rows_h'] + j) * plane['pitch'], elem)
+                at = element(f, source, d * v['step_d'] + h * v['step_h'] + first * v['step_w'], elem)
+                with f.when(d.ult(v['source_d']) & h.ult(v['source_h'])):
+                    f.branch(advance.eq(1), lambda: fill_run(f, dtype, at, v['step_w'], element(f, to, before, elem), behind - before),
+                             lambda: invoke(f, 'deal', at, to, before, behind - before, advance, plane['part'], v['step_w']))
+    deal_function(module, dtype)
+    return f
+
+
+def fill_run(f, dtype, source, step, target, count):
+    """count elements that are `step` apart, to adjacent ones, and zeros up to a whole vector: what is there is zero, or is written after this."""
     elem, size, lanes = ELEMENT[dtype]
-    f = Internal(module, name, [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h')])
-    source, filters, target, phase, n, d, h = f.args
-    phase, n = Integers(f, phase, PHASE_NAMES), Integers(f, n, ALL_INTS)
-    extent, advance, move, count = phase['extent_w'], n['advance_w'], n['tap_move_w'], phase['count_w']
-    step = advance * n['source_step_w']
-    target_step = n['target_step_w'] * n['phases_w']
-    numbers = f.lanes(lanes)
-    narrow = lambda v: f.splat(f.convert('trunc', v, 'i32'), lanes)
-    span = (count - 1) * move
-    with f.loop(f.const(0), extent, 2 * lanes) as q:
-        first = q * advance + phase['start_w']
-        low = first + f.min(span, f.const(0))
-        high = first + f.max(span, f.const(0)) + (2 * lanes - 1) * advance
-        inside = (low > -1) & (high < n['source_w']) & (q + (2 * lanes - 1) < extent)
-        acc = [Var(f, f.const(0, elem, lanes)) for _ in range(2)]
 
-        def sums(whole):
-            def taps(source_at, filter_at, _):
-                line = element(f, source, source_at, elem)
-                weights = element(f, filters, filter_at + phase['first_w'] * n['filter_w'], elem)
-                with f.loop(f.const(0), count) as t:
-                    place = first + t * move
-                    w = f.splat(f.load(element(f, weights, t * n['tap_skip_w'] * n['filter_w'], elem), elem), lanes)
-                    at = element(f, line, place * n['source_step_w'], elem)
-                    for v in range(2):
-                        valid = None
-                        if not whole:
-                            where = narrow(place + v * lanes * advance) + numbers * narrow(advance)
-                            there = numbers < narrow(extent - q - v * lanes)
-                            valid = where.ult(narrow(n['source_w'])) & there
-                        x = load_pixels(f, elem, lanes, element(f, at, step * (v * lanes), elem), valid, spacing, step)
-                        acc[v].set(multiply_add(f, x, w, acc[v].get()))
-            taps_inside(f, n, phase, (d, h), taps)
-        f.branch(inside, lambda: sums(True), lambda: sums(False))
-        to = element(f, target, q * target_step, elem)
+    def adjacent():
+        whole = count & -lanes
+        with f.loop(f.const(0), whole, lanes) as i:
+            f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
+        with f.when(whole < count):
+            f.store(f.load(element(f, source, whole, elem), elem, lanes, lane_mask(f, count - whole, lanes)), element(f, target, whole, elem))
+    if size < 4:                                # no masked loads of such elements
+        return copy_run(f, elem, lanes, source, step, target, count)
+    f.branch(step.eq(1), adjacent, lambda: copy_run(f, elem, lanes, source, step, target, count))
 
-        def adjacent():
-            for v in range(2):
-                left = extent - q - v * lanes
-                with f.when(left > 0):
-                    store_partial(f, [acc[v].get()], [element(f, to, v * lanes, elem)], f.min(left, f.const(lanes)), elem, lanes)
 
-        def apart():
-            for v in range(2):
-                value = acc[v].get()
-                for lane in range(lanes):
-                    with f.when(q + (v * lanes + lane) < extent):
-                        f.store(f.extract(value, lane), element(f, to, target_step * (v * lanes + lane), elem))
-        f.branch(target_step.eq(1), adjacent, apart)
+def clear_plane(f, dtype, room, plane):
+    elem, _, lanes = ELEMENT[dtype]
+    zero_run(f, elem, lanes, room, plane['rows_d'] * plane['rows_h'] * plane['pitch'] + lanes)
+
+
+def deal_function(module, dtype):
+    """Deal out `count` pixels of a row, the first at index `begin`, to the parts index mod advance."""
+    elem, size, lanes = ELEMENT[dtype]
+    f = Internal(module, 'deal', [('ptr', 'source'), ('ptr', 'target'), ('i64', 'begin'), ('i64', 'count'), ('i64', 'advance'), ('i64', 'part'), ('i64', 'step')])
+    source, target, begin, count, advance, part, step = f.args
+    done = Var(f, f.const(0))
+    if size >= 4:
+        with f.when(advance.eq(2) & step.eq(1)):
+            # pairs of vectors into even and odd ones; an odd start swaps the two
+            odd = begin & 1
+            halves = [element(f, target, (odd * part) + begin.lshr(1), elem),
+                      element(f, target, f.select(odd.eq(0), part, f.const(0)) + (begin + 1).lshr(1), elem)]
+            with f.loop_while(lambda: done.get() + (2 * lanes - 1) < count):
+                a, b = (f.load(element(f, source, done.get() + k * lanes, elem), elem, lanes) for k in range(2))
+                at = done.get().lshr(1)
+                for k in range(2):
+                    f.store(f.shuffle(a, [2 * i + k for i in range(lanes)], b), element(f, halves[k], at, elem))
+                done.set(done.get() + 2 * lanes)
+    where = begin + done.get()
+    slot, which = Var(f, where // advance), Var(f, where % advance)
+    with f.loop(done.get(), count) as i:
+        f.store(f.load(element(f, source, i * step, elem), elem), element(f, target, which.get() * part + slot.get(), elem))
+        which.set(which.get() + 1)
+        with f.when(which.get().eq(advance)):
+            which.set(f.const(0))
+            slot.set(slot.get() + 1)
+    return f
+
+
+SOURCE = ('source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'advance_w')
+
+
+def describe_source(f, at, n):
+    for d in 'dhw':
+        at[f'source_{d}'] = n[f'source_{d}']
+        at[f'step_{d}'] = n[f'source_step_{d}']
+    at['advance_w'] = n['advance_w']
+
+
+def tap_offset(f, plane, n, start, taps):
+    index = [start[d] + t * n[f'tap_move_{d}'] - plane[f'low_{d}'] for d, t in zip('dhw', taps)]
+    advance = n['advance_w']
+    return (index[0] * plane['rows_h'] + index[1]) * plane['pitch'] + (index[2] % advance) * plane['part'] + index[2] // advance
+
+
+# -------------------------------------------------------------------------------------------------------- vectors along pixels
+def rows_function(module, dtype):
+    """All pixels of a phase of one plane, from its padded copy: a vector of pixels of four rows at a time. tables: each tap's place and weight."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'plane_rows', [('ptr', 'room'), ('ptr', 'places'), ('ptr', 'weights'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'plane'),
+                                        ('ptr', 'n'), ('i64', 'taps')])
+    room, places, weights, target, phase, plane, n, taps = f.args
+    phase, plane = Known(f, phase, PHASE_NAMES), Known(f, plane, PLANE)
+    n = Known(f, n, ALL_INTS, [f'{name}_{d}' for name in ('advance', 'phases', 'target_step') for d in 'dhw'])
+    step = {d: n[f'phases_{d}'] * n[f'target_step_{d}'] for d in 'dhw'}
+    with f.loop(f.const(0), phase['extent_d']) as d:
+        with f.loop(f.const(0), phase['extent_h'], ACROSS) as h:
+            last = phase['extent_h'] - 1
+            rows = [f.min(h + r, last) for r in range(ACROSS)]
+            bases = [element(f, room, (d * n['advance_d'] * plane['rows_h'] + row * n['advance_h']) * plane['pitch'], elem) for row in rows]
+            with f.loop(f.const(0), phase['extent_w'], lanes) as q:
+                acc = [Var(f, f.const(0, elem, lanes)) for _ in rows]
+                here = [element(f, b, q, elem) for b in bases]
+                with f.loop(f.const(0), taps) as t:
+                    place = f.load(element(f, places, t, 'i64'), 'i64')
+                    w = f.splat(f.load(element(f, weights, t, elem), elem), lanes)
+                    for r in range(ACROSS):
+                        acc[r].set(multiply_add(f, f.load(element(f, here[r], place, elem), elem, lanes), w, acc[r].get()))
+                count = f.min(phase['extent_w'] - q, f.const(lanes))
+                for r in range(ACROSS):
+                    with f.when(h + r < phase['extent_h']):
+                        to = element(f, target, d * step['d'] + (h + r) * step['h'] + q * step['w'], elem)
+                        value = acc[r].get()
+
+                        def apart(value=value, to=to):
+                            for lane in range(lanes):
+                                with f.when(count > lane):
+                                    f.store(f.extract(value, lane), element(f, to, step['w'] * lane, elem))
+                        f.branch(step['w'].eq(1), lambda value=value, to=to: store_partial(f, [value], [to], count, elem, lanes), apart)
     return f
 
 
 def planes_text(dtype, channels_last, epilogue=None):
     """The module with the kernel `depthwise`, vectors along pixels. Units: planes, one channel of one image. channels_last: the target is, and its
-    epilogue has pixels as rows."""
-    elem, _, _ = ELEMENT[dtype]
+    epilogue has pixels as rows. Scratch: the taps' places and weights, the padded plane."""
+    elem, size, lanes = ELEMENT[dtype]
     module = Module()
     f = Kernel(module, 'depthwise')
-    n = Integers(f, f.integers, ALL_INTS)
+    n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
-    storage = f.array('i64', len(PHASE_NAMES))
-    phase = Integers(f, storage, PHASE_NAMES)
-    step = n['advance_w'] * n['source_step_w']
-    with f.loop(f.lo, f.hi) as unit:
-        image, channel = split(f, unit, n['groups'])
-        source_at = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
-        target_at = element(f, target, image * n['target_image'] + channel * n['target_channel'], elem)
-        filter_at = element(f, filters, channel * n['filter_channel'], elem)
-        with f.loop(f.const(0), n['phases_d'] * n['phases_h'] * n['phases_w']) as number:
-            invoke(f, 'phase', storage, f.integers, number)
-            numbers = split(f, number, n['phases_h'], n['phases_w'])
-            with f.loop(f.const(0), phase['extent_d']) as d:
-                with f.loop(f.const(0), phase['extent_h']) as h:
-                    pixel = [x * n[f'phases_{k}'] + r for k, x, r in zip('dhw', (d, h, f.const(0)), numbers)]
-                    to = element(f, target_at, sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
-                    args = (source_at, filter_at, to, storage, f.integers, d, h)
-                    f.branch(step.eq(1), lambda: invoke(f, 'row_1', *args),
-                             lambda: f.branch(step.eq(2), lambda: invoke(f, 'row_2', *args), lambda: invoke(f, 'row_any', *args)))
-                    if epilogue:
-                        first = (d * n['pixels_h'] + h) * n['pixels_w']
-                        across = (f.const(0), f.const(1), phase['extent_w'], channel, first)
-                        down = (n['target_step_w'], phase['extent_w'], f.const(1), first, channel)
-                        invoke(f, 'finish', to, *(down if channels_last else across), image, f.pointers, f.integers, f.scalars)
+    tables = {name: f.array('i64', len(names)) for name, names in (('phase', PHASE_NAMES), ('plane', PLANE), ('source', SOURCE))}
+    describe_source(f, Integers(f, tables['source'], SOURCE), n)
+    all_taps = n['taps_d'] * n['taps_h'] * n['taps_w']
+    places = f.scratch
+    weights = element(f, places, all_taps, 'i64')
+    room = element(f, weights, (all_taps * size + 63) & -64, 'i8')
+    with f.loop(f.const(0), n['phases_d'] * n['phases_h'] * n['phases_w']) as number:
+        invoke(f, 'phase', tables['phase'], f.integers, number)
+        phase = Known(f, tables['phase'], PHASE_NAMES)
+        plane_of(f, Integers(f, tables['plane'], PLANE), n, lambda name, d: phase[f'{name}_{d}'], lanes)
+        plane = Known(f, tables['plane'], PLANE)
+        start = {d: phase[f'start_{d}'] for d in 'dhw'}
+        counts = [phase[f'count_{d}'] for d in 'dhw']
+        taps = counts[0] * counts[1] * counts[2]
+        with f.loop(f.const(0), taps) as t:
+            f.store(tap_offset(f, plane, n, start, split(f, t, counts[1], counts[2])), element(f, places, t, 'i64'))
+        with f.when(taps.ne(0)):
+            clear_plane(f, dtype, room, plane)
+        numbers = split(f, number, n['phases_h'], n['phases_w'])
+        begin = sum_of([r * n[f'target_step_{d}'] for d, r in zip('dhw', numbers)])
+        with f.loop(f.lo, f.hi) as unit:
+            image, channel = split(f, unit, n['groups'])
+            source_at = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
+            target_at = element(f, target, image * n['target_image'] + channel * n['target_channel'] + begin, elem)
+            filter_at = element(f, filters, channel * n['filter_channel'], elem)
+            done = Var(f, f.const(0))
+            with f.loop(f.const(0), counts[0]) as i:
+                with f.loop(f.const(0), counts[1]) as j:
+                    with f.loop(f.const(0), counts[2]) as k:
+                        tap = [phase[f'first_{d}'] + x * n[f'tap_skip_{d}'] for d, x in zip('dhw', (i, j, k))]
+                        away = sum_of([x * n[f'filter_{d}'] for d, x in zip('dhw', tap)])
+                        f.store(f.load(element(f, filter_at, away, elem), elem), element(f, weights, done.get(), elem))
+                        done.set(done.get() + 1)
+            with f.when(taps.ne(0)):
+                invoke(f, 'pad_plane', source_at, room, tables['plane'], tables['source'])
+            invoke(f, 'plane_rows', room, places, weights, target_at, tables['phase'], tables['plane'], f.integers, taps)
+            if epilogue:                        # a forward convolution: there is one phase
+                pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
+                across = (f.const(0), f.const(1), pixels, channel, f.const(0))
+                down = (n['target_step_w'], pixels, f.const(1), f.const(0), channel)
+                invoke(f, 'finish', target_at, *(down if channels_last else across), image, f.pointers, f.integers, f.scalars)
     phase_function(module)
-    for name, spacing in (('row_1', 1), ('row_2', 2), ('row_any', 0)):
-        row_function(module, name, dtype, spacing if ELEMENT[dtype][1] >= 4 else 0)
+    pad_function(module, dtype)
+    rows_function(module, dtype)
     if epilogue:
         gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
     return module.text()
 
 
+# ------------------------------------------------------------------------------------------------------ vectors along channels
 def pixels_text(dtype, epilogue=None):
     """The module with the kernel `depthwise`, channels adjacent. Units: (image, phase, depth and height) rows of pixels. The filters are packed: of
     each phase, panels of two vectors of channels, element (tap, lane)."""
     elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
     module = Module()
     f = Kernel(module, 'depthwise')
-    n = Integers(f, f.integers, ALL_INTS)
+    n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
     storage = f.array('i64', len(PHASE_NAMES))
-    phase = Integers(f, storage, PHASE_NAMES)
     phases = n['phases_d'] * n['phases_h'] * n['phases_w']
     most = [(n[f'pixels_{d}'] + n[f'phases_{d}'] - 1) // n[f'phases_{d}'] for d in 'dh']
     with f.loop(f.lo, f.hi) as unit:
         image, number, d, h = split(f, unit, phases, most[0], most[1])
         invoke(f, 'phase', storage, f.integers, number)
+        phase = Known(f, storage, PHASE_NAMES)
         with f.when((d < phase['extent_d']) & (h < phase['extent_h'])):
             numbers = split(f, number, n['phases_h'], n['phases_w'])
             pixel = [x * n[f'phases_{k}'] + r for k, x, r in zip('dhw', (d, h, f.const(0)), numbers)]
             to = element(f, target, image * n['target_image'] + sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
-            from_ = element(f, source, image * n['source_image'], elem)
-            weights = element(f, filters, number * n['most_k'], elem)
-            with f.loop(f.const(0), phase['extent_w'], ACROSS) as q:
-                f.branch(q + (ACROSS - 1) < phase['extent_w'],
-                         lambda: invoke(f, f'pixels_{ACROSS}', from_, weights, element(f, to, q * n['target_step_w'] * n['phases_w'], elem), storage, f.integers, d, h, q),
-                         lambda: single(f, n, phase, from_, weights, to, storage, d, h, q, elem))
+            invoke(f, 'pixel_row', element(f, source, image * n['source_image'], elem), element(f, filters, number * n['most_k'], elem), to, storage,
+                   f.integers, d, h)
             if epilogue:
                 row = (d * n['pixels_h'] + h) * n['pixels_w']
                 invoke(f, 'finish', to, n['target_step_w'], phase['extent_w'], n['groups'], row, f.const(0), image, f.pointers, f.integers, f.scalars)
     phase_function(module)
-    pixel_function(module, dtype, 1, width, lanes)
-    pixel_function(module, dtype, ACROSS, width, lanes)
+    pixel_row_function(module, dtype)
     if epilogue:
         gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
     return module.text()
 
 
-def single(f, n, phase, source, weights, to, storage, d, h, q, elem):
-    with f.loop(q, phase['extent_w']) as p:
-        invoke(f, 'pixels_1', source, weights, element(f, to, p * n['target_step_w'] * n['phases_w'], elem), storage, f.integers, d, h, p)
-
-
-def pixel_function(module, dtype, across, width, lanes):
-    """All channels of `across` adjacent pixels of a phase."""
-    elem, _, _ = ELEMENT[dtype]
-    f = Internal(module, f'pixels_{across}', [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'),
-                                              ('i64', 'q')])
-    source, filters, target, phase, n, d, h, q = f.args
-    phase, n = Integers(f, phase, PHASE_NAMES), Integers(f, n, ALL_INTS)
+def pixel_row_function(module, dtype):
+    """A row of pixels of a phase: four pixels at a time, and for them panels of channels."""
+    elem, _, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    f = Internal(module, 'pixel_row', [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h')])
+    source, filters, target, phase, n, d, h = f.args
+    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
     zeros = f.array(elem, width)
     for v in range(2):
         f.store(f.const(0, elem, lanes), element(f, zeros, v * lanes, elem))
-    taps = phase['count_d'] * phase['count_h'] * phase['count_w']
-    target_step = n['target_step_w'] * n['phases_w']
-    start = [(q + i) * n['advance_w'] + phase['start_w'] for i in range(across)]
-    with f.loop(f.const(0), n['groups'], width) as channel:
-        left = f.min(n['groups'] - channel, f.const(width))
+    counts = [phase[f'count_{x}'] for x in 'dhw']
+    taps = counts[0] * counts[1] * counts[2]
+    begin = [x * n[f'advance_{k}'] + phase[f'start_{k}'] for k, x in zip('dh', (d, h))]
+    target_step, advance, move = n['target_step_w'] * n['phases_w'], n['advance_w'], n['tap_move_w']
+    span = (counts[2] - 1) * move
+    def group(q, across, channel, whole_panel, inside):
+        """`across` pixels from q on. whole_panel: all lanes are channels; inside: no tap is beside the source's rows."""
+        left = n['groups'] - channel
+        second = f.max(left - lanes, f.const(0))
         panel = element(f, filters, channel * taps, elem)          # panels of `width` channels, `taps` elements each
+        here = element(f, source, channel, elem)
+        masks = [None, None] if whole_panel else [lane_mask(f, left, lanes), lane_mask(f, second, lanes)]
         acc = [[Var(f, f.const(0, elem, lanes)) for _ in range(2)] for _ in range(across)]
-
-        def sums(masks):
-            def inside(source_at, _, tap):
-                line = element(f, source, source_at + channel, elem)
-                first = (tap[0] * phase['count_h'] + tap[1]) * phase['count_w']
-                with f.loop(f.const(0), phase['count_w']) as t:
-                    w_at = element(f, panel, (first + t) * width, elem)
-                    w = [f.load(element(f, w_at, v * lanes, elem), elem, lanes) for v in range(2)]
-                    for i in range(across):
-                        place = start[i] + t * n['tap_move_w']
-                        at = f.select(place.ult(n['source_w']), element(f, line, place * n['source_step_w'], elem), zeros)
+        start = q * advance + phase['start_w']
+        w_at = Var(f, panel)
+        with f.loop(f.const(0), counts[0]) as i:
+            with f.loop(f.const(0), counts[1]) as j:
+                y, x = begin[0] + i * n['tap_move_d'], begin[1] + j * n['tap_move_h']
+                there = y.ult(n['source_d']) & x.ult(n['source_h'])
+                line = f.select(there, element(f, here, y * n['source_step_d'] + x * n['source_step_h'], elem), zeros)
+                step = f.select(there, n['source_step_w'], f.const(0))
+                limit = f.select(there, n['source_w'], f.const(0))
+                with f.loop(f.const(0), counts[2]) as t:
+                    place = start + t * move
+                    w = [f.load(element(f, w_at.get(), v * lanes, elem), elem, lanes) for v in range(2)]
+                    w_at.set(element(f, w_at.get(), width, elem))
+                    at = Var(f, element(f, line, place * step, elem))
+                    for p in range(across):
+                        from_ = at.get()
+                        if not inside:
+                            from_ = f.select((place + advance * p).ult(limit), from_, zeros)
                         for v in range(2):
-                            x = f.load(element(f, at, v * lanes, elem), elem, lanes, masks[v])
-                            acc[i][v].set(multiply_add(f, x, w[v], acc[i][v].get()))
-            taps_inside(f, n, phase, (d, h), inside)
+                            value = f.load(element(f, from_, v * lanes, elem), elem, lanes, masks[v])
+                            acc[p][v].set(multiply_add(f, value, w[v], acc[p][v].get()))
+                        if p + 1 < across:
+                            at.set(element(f, at.get(), advance * step, elem))
+        for p in range(across):
+            for v in range(2):
+                to = element(f, target, channel + (q + p) * target_step + v * lanes, elem)
+                if whole_panel:
+                    f.store(acc[p][v].get(), to)
+                else:
+                    store_partial(f, [acc[p][v].get()], [to], (f.min(left, f.const(lanes)), second)[v], elem, lanes)
 
-        def whole():
-            sums([None, None])
-            for i in range(across):
-                for v in range(2):
-                    f.store(acc[i][v].get(), element(f, target, channel + target_step * i + v * lanes, elem))
-
-        def partly():
-            second = f.max(left - lanes, f.const(0))
-            sums([lane_mask(f, left, lanes), lane_mask(f, second, lanes)])
-            for i in range(across):
-                for v, count in enumerate((f.min(left, f.const(lanes)), second)):
-                    store_partial(f, [acc[i][v].get()], [element(f, target, channel + target_step * i + v * lanes, elem)], count, elem, lanes)
-        f.branch(left.eq(width), whole, partly)
+    def channels(q, across, inside):
+        full = n['groups'] & -width
+        with f.loop(f.const(0), full, width) as channel:
+            group(q, across, channel, True, inside)
+        with f.when(full < n['groups']):
+            group(q, across, full, False, inside)
+    full = phase['extent_w'] - (phase['extent_w'] % ACROSS)
+    with f.loop(f.const(0), full, ACROSS) as q:
+        first = q * advance + phase['start_w']
+        inside = (first + f.min(span, f.const(0)) > -1) & (first + f.max(span, f.const(0)) + (ACROSS - 1) * advance < n['source_w'])
+        f.branch(inside, lambda: channels(q, ACROSS, True), lambda: channels(q, ACROSS, False))
+    with f.loop(full, phase['extent_w']) as q:
+        channels(q, 1, False)
     return f
 
 
@@ -245,153 +340,166 @@ WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_i
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
-def weight_rows(f, n, image, body):
-    """body(depth index, height index) for each row of pixels of an image."""
-    with f.loop(f.const(0), n['pixels_d']) as d:
-        with f.loop(f.const(0), n['pixels_h']) as h:
-            body(d, h)
-
-
-def weight_taps(f, n, pixel, body):
-    """body(source offset, number of the first tap of the row) for taps inside the source in depth and height."""
-    start = [x * n[f'advance_{k}'] + n[f'shift_{k}'] for k, x in zip('dh', pixel)]
-    with f.loop(f.const(0), n['taps_d']) as i:
-        d = start[0] + i * n['tap_move_d']
-        with f.when(d.ult(n['source_d'])):
-            with f.loop(f.const(0), n['taps_h']) as j:
-                h = start[1] + j * n['tap_move_h']
-                with f.when(h.ult(n['source_h'])):
-                    body(d * n['source_step_d'] + h * n['source_step_h'], (i * n['taps_h'] + j) * n['taps_w'])
-
-
 def weight_planes_text(dtype):
-    """The module with the kernel `depthwise_weight`, pixels adjacent. Units: channels. Scratch: eight chains for each tap."""
-    elem, size, _ = ELEMENT[dtype]
+    """The module with the kernel `depthwise_weight`, vectors along pixels. Units: eight channels. Scratch: the taps' places and chains, the padded plane, and the
+    gradient's with each row filled up to whole vectors."""
+    elem, size, lanes = ELEMENT[dtype]
     module = Module()
     f = Kernel(module, 'depthwise_weight')
-    n = Integers(f, f.integers, WEIGHT_INTS)
+    n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))
+    plane_at, source_at_ = f.array('i64', len(PLANE)), f.array('i64', len(SOURCE))
+    describe_source(f, Integers(f, source_at_, SOURCE), n)
+    names = {'count': 'taps', 'start': 'shift', 'extent': 'pixels'}
+    plane_of(f, Integers(f, plane_at, PLANE), n, lambda name, d: n[f'{names[name]}_{d}'], CHAINS)
+    plane = Known(f, plane_at, PLANE)
     taps = n['taps_d'] * n['taps_h'] * n['taps_w']
-    step = n['advance_w'] * n['source_step_w']
-    with f.loop(f.lo, f.hi) as channel:
-        with f.loop(f.const(0), taps) as t:
-            f.store(f.const(0, elem, LANES), element(f, f.scratch, t * LANES, elem))
+    groups = (taps + (TOGETHER - 1)) // TOGETHER
+    wide = (n['pixels_w'] + (CHAINS - 1)) & -CHAINS
+    places = f.scratch
+    chains = element(f, places, groups * TOGETHER, 'i64')
+    lines = element(f, chains, groups * (TOGETHER * CHAINS * CHANNELS), elem)
+    room = element(f, lines, n['pixels_d'] * n['pixels_h'] * wide, elem)
+    start = {d: n[f'shift_{d}'] for d in 'dhw'}
+    with f.loop(f.const(0), groups * TOGETHER) as t:
+        tap = split(f, f.min(t, taps - 1), n['taps_h'], n['taps_w'])       # the last is repeated, and thrown away
+        f.store(tap_offset(f, plane, n, start, tap), element(f, places, t, 'i64'))
+    clear_plane(f, dtype, room, plane)
+    zero_run(f, elem, lanes, lines, n['pixels_d'] * n['pixels_h'] * wide)
+    per_channel = groups * (TOGETHER * CHAINS)
+    with f.loop(f.lo, f.hi) as unit:
+        first = unit * CHANNELS
+        count = f.min(n['groups'] - first, f.const(CHANNELS))
+        zero_run(f, elem, lanes, chains, per_channel * CHANNELS)
         with f.loop(f.const(0), n['images']) as image:
-            source_at = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
-            gradient_at = element(f, gradient, image * n['gradient_image'] + channel * n['gradient_channel'], elem)
-
-            def row(d, h):
-                line = element(f, gradient_at, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
-
-                def tap_row(away, first):
-                    args = (element(f, source_at, away, elem), line, element(f, f.scratch, first * LANES, elem), f.integers)
-                    plain = n['gradient_step'].eq(1)
-                    f.branch(step.eq(1) & plain, lambda: invoke(f, 'taps_1', *args),
-                             lambda: f.branch(step.eq(2) & plain, lambda: invoke(f, 'taps_2', *args), lambda: invoke(f, 'taps_any', *args)))
-                weight_taps(f, n, (d, h), tap_row)
-            weight_rows(f, n, image, row)
-        with f.loop(f.const(0), taps) as t:
-            f.store(folded(f, f.load(element(f, f.scratch, t * LANES, elem), elem, LANES)), element(f, target, channel * taps + t, elem))
-    for name, spacing in (('taps_1', 1), ('taps_2', 2), ('taps_any', 0)):
-        tap_row_function(module, name, dtype, spacing if size >= 4 else 0)
+            with f.loop(f.const(0), count) as own:              # neighbours in memory, which the image's other channels are far from
+                invoke(f, 'pad_plane', element(f, source, image * n['source_image'] + (first + own) * n['source_channel'], elem), room, plane_at, source_at_)
+                from_ = element(f, gradient, image * n['gradient_image'] + (first + own) * n['gradient_channel'], elem)
+                with f.loop(f.const(0), n['pixels_d'] * n['pixels_h']) as row:
+                    to = element(f, lines, row * wide, elem)
+                    fill_run(f, dtype, element(f, from_, row * n['pixels_w'] * n['gradient_step'], elem), n['gradient_step'], to, n['pixels_w'])
+                with f.loop(f.const(0), groups) as g:
+                    some = [f.load(element(f, places, g * TOGETHER + k, 'i64'), 'i64') for k in range(TOGETHER)]
+                    at = element(f, chains, own * per_channel + g * (TOGETHER * CHAINS), elem)
+                    acc = [Var(f, f.load(element(f, at, k * CHAINS, elem), elem, CHAINS)) for k in range(TOGETHER)]
+                    with f.loop(f.const(0), n['pixels_d']) as d:
+                        with f.loop(f.const(0), n['pixels_h']) as h:
+                            line = element(f, lines, (d * n['pixels_h'] + h) * wide, elem)
+                            base = element(f, room, (d * n['advance_d'] * plane['rows_h'] + h * n['advance_h']) * plane['pitch'], elem)
+                            with f.loop(f.const(0), wide, CHAINS) as q:
+                                y = f.load(element(f, line, q, elem), elem, CHAINS)
+                                x = element(f, base, q, elem)
+                                for k in range(TOGETHER):
+                                    acc[k].set(multiply_add(f, f.load(element(f, x, some[k], elem), elem, CHAINS), y, acc[k].get()))
+                    for k in range(TOGETHER):
+                        f.store(acc[k].get(), element(f, at, k * CHAINS, elem))
+        with f.loop(f.const(0), count) as own:
+            with f.loop(f.const(0), taps) as t:
+                sums = f.load(element(f, chains, own * per_channel + t * CHAINS, elem), elem, CHAINS)
+                f.store(folded(f, sums), element(f, target, (first + own) * taps + t, elem))
+    pad_function(module, dtype)
     return module.text()
 
 
 def folded(f, v):
-    width = LANES
+    width = CHAINS
     while width > 1:
         width //= 2
         v = f.shuffle(v, list(range(width))) + f.shuffle(v, list(range(width, 2 * width)))
     return v
 
 
-def tap_row_function(module, name, dtype, spacing):
-    """Add one row of pixels to the chains of the taps of one row of the filter."""
-    elem, _, _ = ELEMENT[dtype]
-    f = Internal(module, name, [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'n')])
-    source, gradient, chains, n = f.args
-    n = Integers(f, n, WEIGHT_INTS)
-    advance, pixels = n['advance_w'], n['pixels_w']
-    step = advance * n['source_step_w']
-    numbers = f.lanes(LANES)
-    narrow = lambda v: f.splat(f.convert('trunc', v, 'i32'), LANES)
-    with f.loop(f.const(0), n['taps_w']) as t:
-        first = n['shift_w'] + t * n['tap_move_w']
-        acc = Var(f, f.load(element(f, chains, t * LANES, elem), elem, LANES))
-        with f.loop(f.const(0), pixels, LANES) as q:
-            place = first + q * advance
-            at = element(f, source, place * n['source_step_w'], elem)
-            to = element(f, gradient, q * n['gradient_step'], elem)
-
-            def add(whole):
-                there = None if whole else numbers < narrow(pixels - q)
-                valid = None if whole else (narrow(place) + numbers * narrow(advance)).ult(narrow(n['source_w'])) & there
-                x = load_pixels(f, elem, LANES, at, valid, spacing, step)
-                g = load_pixels(f, elem, LANES, to, there, 1 if spacing else 0, n['gradient_step'])
-                acc.set(multiply_add(f, x, g, acc.get()))
-            f.branch((place > -1) & (place + (LANES - 1) * advance < n['source_w']) & (q + (LANES - 1) < pixels), lambda: add(True), lambda: add(False))
-        f.store(acc.get(), element(f, chains, t * LANES, elem))
-    return f
-
-
 def weight_pixels_text(dtype):
-    """The module with the kernel `depthwise_weight`, channels adjacent. Units: vectors of channels. Scratch: for each tap and chain a vector."""
+    """The module with the kernel `depthwise_weight`, channels adjacent. Units: two vectors of channels. Scratch: for each tap and chain both vectors."""
     elem, _, lanes = ELEMENT[dtype]
+    width = 2 * lanes
     module = Module()
     f = Kernel(module, 'depthwise_weight')
-    n = Integers(f, f.integers, WEIGHT_INTS)
+    n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))
     taps = n['taps_d'] * n['taps_h'] * n['taps_w']
+    per_vector = taps * (CHAINS * lanes)
+    zeros = f.array(elem, lanes)
+    f.store(f.const(0, elem, lanes), zeros)
     with f.loop(f.lo, f.hi) as unit:
-        channel = unit * lanes
-        left = f.min(n['groups'] - channel, f.const(lanes))
-        mask = lane_mask(f, left, lanes)
-        with f.loop(f.const(0), taps * LANES) as t:
+        channel = unit * width
+        with f.loop(f.const(0), taps * (CHAINS * 2)) as t:
             f.store(f.const(0, elem, lanes), element(f, f.scratch, t * lanes, elem))
+        block = f.max(f.const(ROWS_TOGETHER) // f.max(n['pixels_w'], f.const(1)), f.const(1))      # rows that the first-level cache holds
         with f.loop(f.const(0), n['images']) as image:
-            source_at = element(f, source, image * n['source_image'] + channel, elem)
-            gradient_at = element(f, gradient, image * n['gradient_image'] + channel, elem)
-
-            def row(d, h):
-                line = element(f, gradient_at, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
-
-                def tap_row(away, first):
-                    with f.loop(f.const(0), n['taps_w']) as t:
-                        begin = n['shift_w'] + t * n['tap_move_w']
-                        chains = element(f, f.scratch, (first + t) * LANES * lanes, elem)
-                        base = element(f, source_at, away, elem)
-                        acc = [Var(f, f.load(element(f, chains, k * lanes, elem), elem, lanes)) for k in range(LANES)]
-
-                        def add(q, k):
-                            """Pixel q + k to chain k."""
-                            place = begin + (q + k) * n['advance_w']
-                            inside = place.ult(n['source_w'])
-                            g = f.load(element(f, line, (q + k) * n['gradient_step'], elem), elem, lanes, mask)
-                            at = f.select(inside, element(f, base, place * n['source_step_w'], elem), f.scratch)
-                            x = f.load(at, elem, lanes, mask)
-                            x = f.select(f.splat(inside, lanes), x, f.const(0, elem, lanes))
-                            acc[k].set(multiply_add(f, x, g, acc[k].get()))
-                        whole = n['pixels_w'] & -LANES
-                        with f.loop(f.const(0), whole, LANES) as q:
-                            for k in range(LANES):
-                                add(q, k)
-                        for k in range(LANES - 1):
-                            with f.when(whole + k < n['pixels_w']):
-                                add(whole, k)
-                        for k in range(LANES):
-                            f.store(acc[k].get(), element(f, chains, k * lanes, elem))
-                weight_taps(f, n, (d, h), tap_row)
-            weight_rows(f, n, image, row)
-        with f.loop(f.const(0), taps) as t:
-            chains = element(f, f.scratch, t * LANES * lanes, elem)
-            parts = [f.load(element(f, chains, k * lanes, elem), elem, lanes) for k in range(LANES)]
-            while len(parts) > 1:
-                half = len(parts) // 2
-                parts = [a + b for a, b in zip(parts[:half], parts[half:])]
-            f.store(parts[0], chains)
-            with f.loop(f.const(0), left) as lane:
-                f.store(f.load(element(f, chains, lane, elem), elem), element(f, target, (channel + lane) * taps + t, elem))
+            with f.loop(f.const(0), n['pixels_d']) as d:
+                with f.loop(f.const(0), n['pixels_h'], block) as h:
+                    with f.loop(f.const(0), f.const(2)) as half:
+                        first = channel + half * lanes
+                        with f.when(first < n['groups']):
+                            invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first, elem),
+                                   element(f, gradient, image * n['gradient_image'] + first, elem), element(f, f.scratch, half * per_vector, elem), zeros,
+                                   f.integers, d, h, f.min(h + block, n['pixels_h']), f.min(n['groups'] - first, f.const(lanes)))
+        with f.loop(f.const(0), f.const(2)) as half:
+            first = channel + half * lanes
+            left = f.min(n['groups'] - first, f.const(lanes))
+            with f.loop(f.const(0), taps) as t:
+                chains = element(f, f.scratch, half * per_vector + t * (CHAINS * lanes), elem)
+                parts = [f.load(element(f, chains, k * lanes, elem), elem, lanes) for k in range(CHAINS)]
+                while len(parts) > 1:
+                    middle = len(parts) // 2
+                    parts = [a + b for a, b in zip(parts[:middle], parts[middle:])]
+                f.store(parts[0], chains)
+                with f.loop(f.const(0), left) as lane:
+                    f.store(f.load(element(f, chains, lane, elem), elem), element(f, target, (first + lane) * taps + t, elem))
+    weight_rows_function(module, dtype)
     return module.text()
+
+
+def weight_rows_function(module, dtype):
+    """Add rows [h, end) of pixels of one vector of channels to all chains."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'zeros'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'),
+                                         ('i64', 'end'), ('i64', 'left')])
+    source, gradient, chains, zeros, n, d, h, end, left = f.args
+    n = Known(f, n, WEIGHT_INTS)
+    advance, pixels = n['advance_w'], n['pixels_w']
+    whole = pixels & -CHAINS
+    begin = d * n['advance_d'] + n['shift_d']
+
+    def all_taps(mask):
+        at = Var(f, chains)
+        with f.loop(f.const(0), n['taps_d']) as i:
+            with f.loop(f.const(0), n['taps_h']) as j:
+                with f.loop(f.const(0), n['taps_w']) as t:
+                    first = n['shift_w'] + t * n['tap_move_w']
+                    acc = [Var(f, f.load(element(f, at.get(), k * lanes, elem), elem, lanes)) for k in range(CHAINS)]
+                    with f.loop(h, end) as row:
+                        y, x = begin + i * n['tap_move_d'], row * n['advance_h'] + n['shift_h'] + j * n['tap_move_h']
+                        there = y.ult(n['source_d']) & x.ult(n['source_h'])
+                        line = f.select(there, element(f, source, y * n['source_step_d'] + x * n['source_step_h'], elem), zeros)
+                        step = f.select(there, n['source_step_w'], f.const(0))
+                        limit = f.select(there, n['source_w'], f.const(0))
+                        from_row = element(f, gradient, (d * n['pixels_h'] + row) * n['pixels_w'] * n['gradient_step'], elem)
+
+                        def add(q, k, inside):
+                            """Pixel q + k to chain k."""
+                            place = first + (q + k) * advance
+                            from_ = element(f, line, place * step, elem)
+                            if not inside:
+                                from_ = f.select(place.ult(limit), from_, zeros)
+                            g = f.load(element(f, from_row, (q + k) * n['gradient_step'], elem), elem, lanes, mask)
+                            acc[k].set(multiply_add(f, f.load(from_, elem, lanes, mask), g, acc[k].get()))
+
+                        def eight(q, inside):
+                            for k in range(CHAINS):
+                                add(q, k, inside)
+                        with f.loop(f.const(0), whole, CHAINS) as q:
+                            place = first + q * advance
+                            f.branch((place > -1) & (place + (CHAINS - 1) * advance < n['source_w']), lambda: eight(q, True), lambda: eight(q, False))
+                        for k in range(CHAINS - 1):
+                            with f.when(whole + k < pixels):
+                                add(whole, k, False)
+                    for k in range(CHAINS):
+                        f.store(acc[k].get(), element(f, at.get(), k * lanes, elem))
+                    at.set(element(f, at.get(), CHAINS * lanes, elem))
+    f.branch(left.eq(lanes), lambda: all_taps(None), lambda: all_taps(lane_mask(f, left, lanes)))
+    return f
 
 
 # --------------------------------------------------------------------------------------------------------------------- lowering
@@ -408,8 +516,12 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
         pointers = [(*source.pointer, source.offset), (*target.pointer, target.offset), (*filters.pointer, filters.offset), *extra.pointers]
         work = pixels * (size * 2) + pr.floordiv(pixels * taps, 2)
         units = pr.select(pr.eq(pixels, 0), 0, shape.batch * shape.groups)
-        return [], [Step(planes_text(dtype, channels_last, epilogue), 'depthwise', pointers, [ints.get(k, 0) for k in INTS] + [values[k] for k in FILTER] + list(extra.ints),
-                         list(extra.scalars), units, pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * shape.groups * work)]
+        scratch = taps * (8 + size) + 128 + size * plane_elements(pr, [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)],
+                                                                  [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')],
+                                                                  [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, lanes)
+        return [], [Step(planes_text(dtype, channels_last, epilogue), 'depthwise', pointers,
+                         [ints.get(k, 0) for k in INTS] + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
+                         pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * shape.groups * work, scratch)]
     panels = pr.ceildiv(shape.groups, width)
     count = conv.product(phases)
     ints = {**ints, 'most_k': panels * width * conv.product(pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')), 'depth': 1}
@@ -427,6 +539,13 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
     return [count * ints['most_k'] * size], [packing, run]
 
 
+def plane_elements(pr, extents, taps, advance, moves, vector):
+    """At most so many elements has a padded plane (see PLANE)."""
+    rows = [(e - 1) * a + (t - 1) * m + 1 for e, t, a, m in zip(extents, taps, advance, moves)]
+    part = extents[2] + vector + pr.floordiv((taps[2] - 1) * moves[2], advance[2]) + 2
+    return pr.max(rows[0], 1) * pr.max(rows[1], 1) * part * advance[2] + 2 * vector
+
+
 def lower_weight(program, dtype, shape, source, gradient, target, channels_last):
     """The weight's gradient, [groups, 1, taps, 1]."""
     pr = program
@@ -437,9 +556,15 @@ def lower_weight(program, dtype, shape, source, gradient, target, channels_last)
     for i, d in enumerate('dhw'):
         values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
         ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
-    units = pr.ceildiv(shape.groups, lanes) if channels_last else shape.groups
-    work = shape.batch * pixels * (2 * size + taps) * (lanes if channels_last else 1)
-    chains = taps * LANES * size * (lanes if channels_last else 1)
+    together = 2 * lanes if channels_last else CHANNELS
+    units = pr.ceildiv(shape.groups, together)
+    work = shape.batch * pixels * (2 * size + taps) * together
+    if channels_last:
+        scratch = taps * (CHAINS * 2 * lanes * size) + 64
+    else:
+        rounded = pr.ceildiv(taps, TOGETHER) * TOGETHER
+        lines = shape.result[0] * shape.result[1] * (shape.result[2] + CHAINS)
+        scratch = rounded * (8 + CHAINS * size * CHANNELS) + size * (lines + plane_elements(pr, shape.result, shape.taps, shape.stride, shape.dilation, CHAINS))
     text = weight_pixels_text(dtype) if channels_last else weight_planes_text(dtype)
     return [], [Step(text, 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
-                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, chains)]
+                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)]

@@ -1,0 +1,190 @@
+// Draws whose parameters are tensors: torch's streams, bit for bit where its arithmetic is in double (ops/random.py states the operators).
+//
+// Routines for trace.native; as their names begin with draw_ they run serially, with the call's generator. Inputs and outputs are dense, in logical order.
+//   draw_poisson      p: out, rate              n: dtype, elements                          error 1: a negative rate
+//   draw_binomial     p: out, count, chance     n: dtype (float32, float64), elements
+//   draw_gamma        p: out, alpha             n: dtype (float32, float64), elements
+//   draw_dirichlet    p: out, alpha             n: dtype (float32, float64), rows, row length
+//   draw_multinomial  p: out, weights           n: dtype, rows, categories, samples         errors 1, 2, 3: see below
+//   draw_rrelu        p: slopes, x, lower, upper (float64)     n: dtype, elements
+#include "element.h"
+#include "rng.h"
+#include <limits>
+
+namespace rl {
+
+static Generator* drawing() { return g_current_generator ? g_current_generator : g_default_generator; }
+static double unit(Generator* g) { return g->engine.unit64(); }
+
+// -------------------------------------------------------------------------------------------------------------- poisson
+// Small rates: multiply uniforms until the product falls to exp(-rate). Others: Hoermann's transformed rejection (PTRS).
+static double poisson_one(Generator* g, double rate) {
+  if (rate == 0) return 0;
+  if (rate < 10) {
+    double floor = std::exp(-rate), product = unit(g);
+    int64_t k = 0;
+    while (product > floor) { ++k; product *= unit(g); }
+    return double(k);
+  }
+  double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b, log_rate = std::log(rate);
+  double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), vr = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    double u = unit(g) - 0.5, v = unit(g), us = 0.5 - std::fabs(u);
+    double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= vr) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b) <= -rate + k * log_rate - std::lgamma(k + 1)) return k;
+  }
+}
+
+static int64_t draw_poisson(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  DType d = (DType)n[0];
+  int size = itemsize(d);
+  for (int64_t i = 0; i < n[1]; i++) if (!(load_real(d, p[1] + i * size) >= 0)) return 1;
+  for (int64_t i = 0; i < n[1]; i++) store_float(d, p[0] + i * size, poisson_one(drawing(), load_real(d, p[1] + i * size)));
+  return 0;
+}
+
+// ------------------------------------------------------------------------------------------------------------- binomial
+static double stirling_tail(double k) {
+  static const double TABLE[] = {0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+                                 0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287};
+  if (k <= 9) return TABLE[int(k)];
+  double q = (k + 1) * (k + 1);
+  return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / q) / q) / (k + 1);
+}
+
+// T: the dtype's own precision, in which torch computes.
+template <class T> static T binomial_small(Generator* g, T count, T chance) {      // add up geometric gaps
+  T gaps = 0, log_q = std::log1p(-chance);
+  int64_t k = 0;
+  for (;;) {
+    gaps += std::ceil(T(std::log(T(unit(g)))) / log_q);
+    if (gaps > count) return T(k);
+    ++k;
+  }
+}
+template <class T> static T binomial_large(Generator* g, T count, T chance) {      // Hoermann's BTRS
+  T sd = std::sqrt(count * chance * (1 - chance));
+  T b = T(1.15 + 2.53 * sd), a = T(-0.0873 + 0.0248 * b + 0.01 * chance), c = T(count * chance + 0.5), vr = T(0.92 - 4.2 / b), r = chance / (1 - chance);
+  T alpha = T((2.83 + 5.1 / b) * sd), m = std::floor((count + 1) * chance);
+  for (;;) {
+    T u = T(unit(g) - 0.5), v = T(unit(g)), us = T(0.5 - std::fabs(u)), k = std::floor((2 * a / us + b) * u + c);
+    if (k < 0 || k > count) continue;
+    if (us >= 0.07 && v <= vr) return k;
+    v = std::log(v * alpha / (a / (us * us) + b));
+    T bound = T((m + 0.5) * std::log((m + 1) / (r * (count - m + 1))) + (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
+                (k + 0.5) * std::log(r * (count - k + 1) / (k + 1)) + stirling_tail(m) + stirling_tail(count - m) - stirling_tail(k) - stirling_tail(count - k));
+    if (v <= bound) return k;
+  }
+}
+template <class T> static T binomial_one(Generator* g, T count, T chance) {
+  if (count <= 0 || chance <= 0) return 0;
+  if (chance >= 1) return count;
+  if (chance <= T(0.5)) return count * chance >= 10 ? binomial_large(g, count, chance) : binomial_small(g, count, chance);
+  if (std::isnan(chance)) return chance;
+  T other = T(1) - chance;
+  return count - (count * other >= 10 ? binomial_large(g, count, other) : binomial_small(g, count, other));
+}
+static int64_t draw_binomial(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  if ((DType)n[0] == DType::Float64) for (int64_t i = 0; i < n[1]; i++) ((double*)p[0])[i] = binomial_one(drawing(), ((double*)p[1])[i], ((double*)p[2])[i]);
+  else for (int64_t i = 0; i < n[1]; i++) ((float*)p[0])[i] = binomial_one(drawing(), ((float*)p[1])[i], ((float*)p[2])[i]);
+  return 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- gamma
+// Marsaglia and Tsang. T: the precision of alpha's own arithmetic; everything else is double, with two constants that are float32 numbers.
+template <class T> static double gamma_one(Generator* g, T alpha) {
+  double scale = 1;
+  if (alpha < 1) {
+    if (alpha == 0) return 0;
+    scale *= std::pow(1 - unit(g), double(T(1) / alpha));
+    alpha += T(1);
+  }
+  double d = double(alpha - T(1.0f / 3.0f)), c = 1.0 / std::sqrt(9.0 * d);
+  for (;;) {
+    double x, y;
+    do { x = g->normal(); y = 1.0 + c * x; } while (y <= 0);
+    double v = y * y * y, u = 1 - unit(g), xx = x * x;
+    if (u < 1.0 - double(0.0331f) * xx * xx || std::log(u) < 0.5 * xx + d * (1.0 - v + std::log(v))) return scale * d * v;
+  }
+}
+static int64_t draw_gamma(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  if ((DType)n[0] == DType::Float64)
+    for (int64_t i = 0; i < n[1]; i++) { double v = gamma_one<double>(drawing(), ((double*)p[1])[i]); ((double*)p[0])[i] = v > 2.2250738585072014e-308 ? v : 2.2250738585072014e-308; }
+  else
+    for (int64_t i = 0; i < n[1]; i++) { float v = float(gamma_one<float>(drawing(), ((float*)p[1])[i])); ((float*)p[0])[i] = v > 1.17549435e-38f ? v : 1.17549435e-38f; }
+  return 0;
+}
+template <class T> static void dirichlet_rows(T* out, const T* alpha, int64_t rows, int64_t length) {
+  std::vector<double> gammas((size_t)length);
+  const T top = std::nextafter(T(1), T(0)), bottom = std::numeric_limits<T>::min();
+  for (int64_t r = 0; r < rows; r++) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; i++) sum += gammas[size_t(i)] = gamma_one<double>(drawing(), double(alpha[r * length + i]));
+    for (int64_t i = 0; i < length; i++) { T v = T(gammas[size_t(i)] / sum); out[r * length + i] = v < bottom ? bottom : v > top ? top : v; }
+  }
+}
+static int64_t draw_dirichlet(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  if ((DType)n[0] == DType::Float64) dirichlet_rows((double*)p[0], (const double*)p[1], n[1], n[2]);
+  else dirichlet_rows((float*)p[0], (const float*)p[1], n[1], n[2]);
+  return 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------- multinomial
+// With replacement: each sample bisects the row's running sum, which is kept in the weights' own dtype. Rows are checked before anything is drawn.
+static double rounded_to(DType d, double v) { char b[8]; store_float(d, b, v); return load_real(d, b); }
+static int64_t draw_multinomial(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  DType d = (DType)n[0];
+  int64_t rows = n[1], length = n[2], samples = n[3], size = itemsize(d);
+  bool half = d == DType::Float16 || d == DType::BFloat16;
+  std::vector<double> cdf((size_t)length);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t r = 0; r < rows; r++) {
+      double sum = 0;
+      for (int64_t i = 0; i < length; i++) {
+        double w = load_real(d, p[1] + (r * length + i) * size);
+        if (!(w >= 0)) return 1;
+        if (!std::isfinite(w)) return 2;
+        sum = half ? double(float(sum) + float(w)) : d == DType::Float32 ? double(float(sum) + float(w)) : sum + w;
+        cdf[size_t(i)] = rounded_to(d, sum);
+      }
+      if (!(sum > 0)) return 3;
+      if (pass == 0) continue;
+      for (int64_t i = 0; i < length; i++) cdf[size_t(i)] = d == DType::Float64 ? cdf[size_t(i)] / sum : rounded_to(d, float(cdf[size_t(i)]) / float(sum));
+      cdf[size_t(length - 1)] = 1;
+      for (int64_t k = 0; k < samples; k++) {
+        double u = unit(drawing());
+        int64_t low = 0, high = length;
+        while (high > low) {
+          int64_t middle = low + (high - low) / 2;
+          if (cdf[size_t(middle)] < u) low = middle + 1; else high = middle;
+        }
+        ((int64_t*)p[0])[r * samples + k] = low;
+      }
+    }
+  }
+  return 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- rrelu
+// Only elements that are not above zero draw a slope; the others' is 1. The bounds are rounded to the dtype first.
+static int64_t draw_rrelu(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
+  DType d = (DType)n[0];
+  int size = itemsize(d);
+  double lower = rounded_to(d, *(const double*)p[2]), upper = rounded_to(d, *(const double*)p[3]);
+  for (int64_t i = 0; i < n[1]; i++) store_float(d, p[0] + i * size, load_real(d, p[1] + i * size) <= 0 ? unit(drawing()) * (upper - lower) + lower : 1.0);
+  return 0;
+}
+
+bool init_distributions(PyObject*) {
+  native_kernel_register("draw_poisson", draw_poisson);
+  native_kernel_register("draw_binomial", draw_binomial);
+  native_kernel_register("draw_gamma", draw_gamma);
+  native_kernel_register("draw_dirichlet", draw_dirichlet);
+  native_kernel_register("draw_multinomial", draw_multinomial);
+  native_kernel_register("draw_rrelu", draw_rrelu);
+  return true;
+}
+
+}  // namespace rl
