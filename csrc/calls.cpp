@@ -361,6 +361,41 @@ static PyObject* foreach_call(PyObject*, PyObject* args, PyObject* kwargs) {
   return result;
 }
 
+// foreach_map(function, operands, keywords=None) -> tuple: the function once per row of the operands, without returning to Python in between. Operands that are lists
+// or tuples, all as long as the first, give each row its entry; the others are the same for every row.
+static PyObject* foreach_map(PyObject*, PyObject* args) {
+  PyObject *function, *operands, *keywords = Py_None;
+  if (!PyArg_ParseTuple(args, "OO!|O:foreach_map", &function, &PyTuple_Type, &operands, &keywords)) return nullptr;
+  Py_ssize_t n = PyTuple_GET_SIZE(operands), count = -1;
+  const Py_ssize_t MOST = 8;
+  PyObject* row[MOST];
+  if (n > MOST) return raise(PyExc_TypeError, "foreach_map(): at most %d operands", (int)MOST);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* o = PyTuple_GET_ITEM(operands, i);
+    if (!PyTuple_Check(o) && !PyList_Check(o)) continue;
+    Py_ssize_t length = PySequence_Fast_GET_SIZE(o);
+    if (count >= 0 && length != count) return raise(PyExc_RuntimeError, "Tensor lists must have the same number of tensors, got %zd and %zd", count, length);
+    count = length;
+  }
+  if (count < 0) return raise(PyExc_TypeError, "foreach_map(): one operand must be a list");
+  PyObject* results = PyTuple_New(count);
+  for (Py_ssize_t r = 0; results && r < count; r++) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+      PyObject* o = PyTuple_GET_ITEM(operands, i);
+      bool list = PyTuple_Check(o) || PyList_Check(o);
+      if (list && r >= PySequence_Fast_GET_SIZE(o)) { raise(PyExc_RuntimeError, "foreach_map(): a list changed its length"); Py_CLEAR(results); break; }
+      row[i] = list ? PySequence_Fast_GET_ITEM(o, r) : o;
+      Py_INCREF(row[i]);
+    }
+    if (!results) break;
+    PyObject* out = PyObject_VectorcallDict(function, row, (size_t)n, keywords == Py_None ? nullptr : keywords);
+    for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(row[i]);
+    if (!out) { Py_CLEAR(results); break; }
+    PyTuple_SET_ITEM(results, r, out);
+  }
+  return results;
+}
+
 // ------------------------------------------------------------------------------------------------------- hooks, guards
 static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
   const struct { const char* name; PyObject** slot; } HOOKS[] = {{"compile", &g_hooks.compile}, {"torch_function", &g_hooks.torch_function}, {"flush", &g_hooks.flush}, {"guarded", &g_hooks.guarded}};
@@ -455,6 +490,7 @@ static PyObject* find_op(PyObject*, PyObject* name) {
 
 static PyMethodDef call_methods[] = {
     {"bind_operator", bind_operator, METH_VARARGS, "bind_operator(name, op)\n\nMake op what a Python operator on tensors runs: 'add', 'neg', 'lt' …; 'rsub' for the reflected form."},
+    {"foreach_map", foreach_map, METH_VARARGS, "foreach_map(function, operands, keywords=None)\n\nThe function once per row of its operands that are lists."},
     {"foreach_call", (PyCFunction)(void*)foreach_call, METH_VARARGS | METH_KEYWORDS, "foreach_call(op, lists, scalars=(), **others)\n\nThe op once per row of parallel lists of tensors."},
     {"set_hooks", (PyCFunction)(void*)set_hooks, METH_VARARGS | METH_KEYWORDS, "set_hooks(*, compile, torch_function, flush, guarded)"},
     {"set_guard", set_guard, METH_VARARGS, "set_guard(bits, on) -> int\n\nSet or clear bits of this thread's guard word."},

@@ -47,6 +47,7 @@ from .functions import (  # noqa: E402, F401
     _upsample_bicubic2d_aa,
     _upsample_bilinear2d_aa,
     native_batch_norm,
+    native_layer_norm,
     _assert, allclose, arange, are_deterministic_algorithms_enabled, argwhere, atleast_1d, atleast_2d, atleast_3d, broadcast_shapes,
     broadcast_tensors, broadcast_to, can_cast, column_stack, detach_, dstack, equal, get_float32_matmul_precision, hstack, index_put,
     index_put_, is_complex, is_conj, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_inference, is_neg, is_nonzero,

@@ -586,6 +586,23 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h=None, sca
 
 
 # ------------------------------------------------------------------------------------------------------- batch normalisation
+def _with_out(results, out):
+    """Results that nothing flows back through but the first, written to `out` if there is one."""
+    if out is None:
+        return results
+    for room, result in zip(out, results):
+        if room.dtype is not result.dtype:
+            raise RuntimeError(f"expected scalar type {_name(result.dtype)} but found {_name(room.dtype)}")
+        room.resize_(result.shape).copy_(result)
+    return tuple(out)
+
+
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """`nn.functional.layer_norm` with each group's mean and 1 / deviation."""
+    out, mean, inverse = _op("_layer_norm_statistics")(input, normalized_shape, weight, bias, eps)
+    return out, mean.detach(), inverse.detach()
+
+
 def _normalised_batch(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """(result, mean, 1 / deviation); in training the running statistics are moved."""
     if not training:
@@ -599,17 +616,17 @@ def _normalised_batch(input, weight, bias, running_mean, running_var, training, 
         from .autograd.grad_mode import no_grad
         with no_grad():
             _op("_running_update_")(running_mean, running_var, mean, var, momentum)
-    return out, mean, inverse
+    return out, mean.detach(), inverse.detach()
 
 
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
     """`nn.functional.batch_norm` with the statistics it used: each channel's mean and 1 / deviation (empty outside of training)."""
-    return _normalised_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return _with_out(_normalised_batch(input, weight, bias, running_mean, running_var, training, momentum, eps), out)
 
 
-def _native_batch_norm_legit(input, weight, bias, *more):
+def _native_batch_norm_legit(input, weight, bias, *more, out=None):
     """`native_batch_norm`; without running statistics when they are left out: (input, weight, bias, training, momentum, eps)."""
-    return _normalised_batch(input, weight, bias, *((None, None) if len(more) == 3 else ()), *more)
+    return _with_out(_normalised_batch(input, weight, bias, *((None, None) if len(more) == 3 else ()), *more), out)
 
 
 def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
@@ -617,8 +634,10 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
     return _normalised_batch(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
-def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
     """`native_batch_norm` in training; the fourth result is room that other devices need."""
+    if out is not None:
+        raise RuntimeError("_batch_norm_with_update() has no schema with one argument `out`")
     room = registry.find("empty").op.function(0, dtype=_dtype_named("uint8"))
     return (*_normalised_batch(input, weight, bias, running_mean, running_var, True, momentum, eps), room)
 

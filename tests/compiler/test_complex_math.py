@@ -45,14 +45,14 @@ def test_error_bounds(name, dtype):
     got, want = getattr(rl, name)(rl.from_numpy(z)).numpy(), reference(name, z)
     size, info = np.abs(want), np.finfo(dtype)
     fits = np.isfinite(want) & (size < info.max)
-    error = np.abs(got - want)[fits] / np.maximum(size[fits], info.tiny) / info.eps
+    error = np.abs(got[fits] - want[fits]) / np.maximum(size[fits], info.tiny) / info.eps
     assert np.isfinite(error).all() and error.max() <= BOUNDS[name][dtype is np.complex128], (error.max(), z[fits][error.argmax()])
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("name", BOUNDS)
 def test_special_values(name, dtype):
-    """Annex G as numpy has it. Signs of zeros count where the other part is a number; where it is NaN, C leaves them open."""
+    """Annex G as numpy has it. Signs of zeros and infinities count where all other parts are numbers; elsewhere C leaves many open."""
     parts = [-inf, -1.5, -0.0, 0.0, 1.5, inf, nan]
     z = np.empty(len(parts) ** 2, dtype)
     z.real, z.imag = np.repeat(parts, len(parts)), np.tile(parts, len(parts))
@@ -62,6 +62,7 @@ def test_special_values(name, dtype):
         if name == "log1p" and (math.isnan(x.real) or math.isnan(x.imag)): continue          # not in C
         open_sign = any(map(math.isnan, (w.real, w.imag))) or not (math.isfinite(x.real) and math.isfinite(x.imag))
         for a, b in ((g.real, w.real), (g.imag, w.imag)):
+            if abs(b) == inf and open_sign: a, b = abs(a), abs(b)
             assert a != a if b != b else a == pytest.approx(b, rel=1e-5, abs=0), (x, g, w)
             if b == 0 and not open_sign: assert math.copysign(1, a) == math.copysign(1, b), (x, g, w)
 

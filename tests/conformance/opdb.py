@@ -35,6 +35,10 @@ UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "re
 ARBITRARY_CHOICE = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1, "mode": 0, "median": 0, "nanmedian": 0}
 
 
+# Factors that are unique only up to signs or phases: compared by what op_db makes of them for this purpose (sample.output_process_fn_grad).
+UP_TO_PHASES = {"linalg.svd", "svd", "linalg.eig", "linalg.eigh", "svd_lowrank", "pca_lowrank"}
+
+
 def full_name(info) -> str:
     return info.name + (f"/{info.variant_test_name}" if info.variant_test_name else "")
 
@@ -173,6 +177,8 @@ def check_sample(info, ours, sample, gradients=True, second=False):
         mine, theirs = chosen_values(info, sample, got.result), chosen_values(info, sample, expected.result)
         word = next((f"other values are chosen: {a} against {b}" for a, b in zip(mine, theirs) if not torch.equal(a.nan_to_num(), b.nan_to_num())), None)
         return [("value", word)] if word else []
+    layouts = difference(got.result, expected.result, strides=True, values=False)
+    if info.name in UP_TO_PHASES: expected.result, got.result = map(sample.output_process_fn_grad, (expected.result, got.result))
     word = difference(got.result, expected.result, LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED)
     wide = wide_sample(args, kwargs) if half else None
     if word and half:                                    # torch may round inside an operator: its float32 result, rounded once, is as right
@@ -181,10 +187,9 @@ def check_sample(info, ours, sample, gradients=True, second=False):
     if word and any(isinstance(t, torch.Tensor) and t.dtype is torch.complex64 for t in flatten([args, kwargs, expected.result])):
         args64, kwargs64 = double_sample(args, kwargs)   # powers and quotients of floats lose digits in torch: its double result, rounded once, is the judge
         torch.manual_seed(7)
-        word = difference(got.result, _like(info.op(*args64, **kwargs64), expected.result), LONG_SUMS.get(info.name, 1))
+        word = difference(got.result, _like(sample.output_process_fn_grad(info.op(*args64, **kwargs64)) if info.name in UP_TO_PHASES else info.op(*args64, **kwargs64), expected.result), LONG_SUMS.get(info.name, 1))
     if word: return [("value", word)]
-    word = difference(got.result, expected.result, strides=True, values=False)
-    out = [("strides", word)] if word else []
+    out = [("strides", layouts)] if layouts else []
     if gradients and half: return out + check_half_gradients(info, wide, mine, my_kwargs, got.result)
     if gradients: out += check_gradients(args, mine, kwargs, my_kwargs, expected.result, got.result, second, LONG_SUMS.get(info.name, 1))
     return out
@@ -342,7 +347,8 @@ def check_out(info, ours, sample):
         elif failure is None:
             # A wider out= holds what was computed in the result's own dtype: its tolerance counts.
             own = {o.dtype: TOLERANCE.get(r.dtype, TOLERANCE.get(o.dtype)) for o, r in zip(outs, results)}
-            word = difference(list(my_outs), list(outs), LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED, tolerance={**TOLERANCE, **own})
+            if info.name in UP_TO_PHASES: outs, my_outs = map(sample.output_process_fn_grad, (outs, my_outs))
+            word = difference(flatten(my_outs), flatten(outs), LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED, tolerance={**TOLERANCE, **own})
             if word: findings.append(("out", f"{what}: {word}"))
     return findings
 
@@ -355,7 +361,8 @@ def _plain(value):
 
 
 def _plain_sample(sample):
-    return types.SimpleNamespace(input=_plain(sample.input), args=tuple(_plain(a) for a in sample.args), kwargs={k: _plain(v) for k, v in sample.kwargs.items()})
+    return types.SimpleNamespace(input=_plain(sample.input), args=tuple(_plain(a) for a in sample.args), kwargs={k: _plain(v) for k, v in sample.kwargs.items()},
+                                 output_process_fn_grad=getattr(sample, "output_process_fn_grad", None))
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input

@@ -85,7 +85,7 @@ def _combine(numerical: list[list[list]], conjugate_v: complex) -> list[list]:
     result = []
     for parts in numerical:
         if len(parts) == 1:
-            result.append([(conjugate_v * d) for d in parts[0]])
+            result.append([(conjugate_v * d).real for d in parts[0]])         # a real x has a real gradient, whatever y is
         else:
             result.append([complex((conjugate_v * a).real, (conjugate_v * b).real) for a, b in zip(*parts)])
     return result

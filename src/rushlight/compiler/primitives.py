@@ -212,6 +212,12 @@ LN2, LN10, TWO_OVER_SQRT_PI = math.log(2), math.log(10), 2 / math.sqrt(math.pi)
 def _rsqrt(x): return 1 / T.prim('sqrt', x)
 
 
+def _acosh_slope(x):
+    """Of a complex number the two roots apart: their product's sign changes across the imaginary axis, that of one root does not."""
+    if T.is_complex(x.dtype): return _rsqrt(x - 1) * _rsqrt(x + 1)
+    return _rsqrt(x * x - 1)
+
+
 leaf('exp', lambda g, y, x: (g * y,))
 leaf('exp2', lambda g, y, x: (g * y * LN2,))
 leaf('expm1', lambda g, y, x: (g * (y + 1),))
@@ -229,7 +235,7 @@ leaf('sinh', lambda g, y, x: (g * T.prim('cosh', x),))
 leaf('cosh', lambda g, y, x: (g * T.prim('sinh', x),))
 leaf('tanh', lambda g, y, x: (g * (1 - y * y),))
 leaf('asinh', lambda g, y, x: (g * _rsqrt(x * x + 1),))
-leaf('acosh', lambda g, y, x: (g * _rsqrt(x * x - 1),))
+leaf('acosh', lambda g, y, x: (g * _acosh_slope(x),))
 leaf('atanh', lambda g, y, x: (g / (1 - x * x),))
 leaf('sqrt', lambda g, y, x: (g / (2 * y),))
 leaf('sigmoid', lambda g, y, x: (g * ((1 - y) * y),))

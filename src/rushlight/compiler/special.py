@@ -208,11 +208,14 @@ def lower_native(build, fusion, node, wave):
     """A routine of the runtime (trace.native). It writes all its results in one launch; those nobody asks for go to a temporary."""
     attrs = node.attrs
     why = 'a routine of the runtime reads dense memory'
-    inputs = []
-    for copy in node.args:
+    inputs, strides = [], []
+    for i, copy in enumerate(node.args):
         memory = fusion.memory_of_view(copy.args[0], wave)
-        if memory is None or not is_contiguous(memory): memory = operand(fusion, copy, wave, why)
+        rows = i in attrs['strided']
+        if memory is None or not (is_contiguous(memory) or rows and (is_one(memory.strides[-1]) or is_one(memory.shape[-1]))):
+            memory = operand(fusion, copy, wave, why)
         inputs.append(memory)
+        if rows: strides += [0 if is_one(d) else s for d, s in zip(memory.shape[:-1], memory.strides)]
     parts = {n.attrs['part']: n for n in node_closure(fusion.roots_wanted) if n.op == 'native_part' and n.args[0] is node}
     outputs = []
     for i, (shape, dtype) in enumerate(attrs['outputs']):
@@ -224,8 +227,13 @@ def lower_native(build, fusion, node, wave):
         memory = fusion.memory(result)
         if not is_contiguous(memory) or memory.place[0] == 'dest': raise Indirect(result, 'a routine of the runtime writes dense memory')
         outputs.append(memory)
-    operands = Operands(outputs + inputs, attrs['ints'])
-    step = Step(operands, attrs['units'], attrs['grain'], attrs['cost'], None if is_zero(attrs['scratch']) else attrs['scratch'], native=attrs['name'])
+    operands = Operands(outputs + inputs, [*attrs['ints'], *strides])
+    made = attrs['template'] is not None
+    if made:
+        from . import templates
+        operands.text = lambda: templates.TEXTS[attrs['name']](*attrs['template'])
+    step = Step(operands, attrs['units'], attrs['grain'], attrs['cost'], None if is_zero(attrs['scratch']) else attrs['scratch'],
+                native=None if made else attrs['name'], symbol=attrs['name'])
     step.first_error = build.native_errors(attrs['errors'])
     step.read, step.write, step.passes = inputs, [Store(None, m, {}, 0) for m in outputs], 2
     step.title = f'native {node!r}'

@@ -138,14 +138,17 @@ def draw(kind, shape, dtype, *params):
     return Sym(current().graph.node('draw', args, {'kind': kind, 'serial': len(current().graph.nodes)}, tuple(shape), dtype))
 
 
-def native(name, outputs, inputs, ints=(), units=1, grain=1, scratch=0, cost=None, errors=()):
+def native(name, outputs, inputs, ints=(), units=1, grain=1, scratch=0, cost=None, errors=(), template=None, strided=()):
     """A call of the runtime's routine `name` (C++, kernel ABI, registered with native_kernel_register): a list of results.
 
     outputs: [(shape, dtype), ...], dense row-major memory. inputs: Syms, which arrive dense and row-major; run-time numbers come as 0-dim inputs.
     The routine gets pointers to the outputs, then to the inputs, and `ints` (ints or SymInts) as they are. [0, units) is cut over threads, `grain`
     units at a time; `cost` is the work in bytes touched (default: all operands); `scratch` bytes for each thread. It returns 0 or
     `code | value << 8`, where code is the place, from 1, of the error in `errors`: [(exception name, message with {value}), ...].
-    Its results have no derivative: the definition around it states one."""
+    Its results have no derivative: the definition around it states one.
+
+    template: the routine is not C++ but machine code made for this call, `templates.TEXTS[name](*template)`. strided: the inputs, by place, of which only
+    the last dimension must be dense; their other strides follow `ints`, in this order."""
     graph, inputs = current().graph, [lift(x) for x in inputs]
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
     for dtype in [x.dtype for x in inputs] + [dtype for _, dtype in outputs]:                # routines know no 8-bit floats
@@ -154,7 +157,7 @@ def native(name, outputs, inputs, ints=(), units=1, grain=1, scratch=0, cost=Non
         cost = 0
         for shape, dtype in [*outputs, *((x.shape, x.dtype) for x in inputs)]: cost = cost + product(shape) * itemsize(dtype)
     attrs = {'name': name, 'outputs': outputs, 'ints': tuple(ints), 'units': units, 'grain': grain, 'scratch': scratch, 'cost': cost,
-             'errors': tuple(map(tuple, errors))}
+             'errors': tuple(map(tuple, errors)), 'template': template, 'strided': tuple(strided)}
     first = graph.node('native', [x.node for x in inputs], attrs, *outputs[0])
     others = [graph.node('native_part', (first,), {'part': i}, *out) for i, out in enumerate(outputs) if i]
     return [Sym(n) for n in (first, *others)]

@@ -6,8 +6,8 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import Sample, _draw
-from . import elementwise, reduce
-from .common import broadcast_shapes, hint, required, wrap_dim
+from . import reduce
+from .common import OUT_TENSOR_DTYPE, broadcast_shapes, hint, required, wrap_dim
 
 FEW_ROWS = 25                                            # torch's bound: with more rows on either side the distances are a matrix product
 
@@ -20,11 +20,16 @@ def _pairs(seed=0):
     return [Sample(t(*a), t(*b), p) for a, b in (((5,), (5,)), ((3, 4), (4,)), ((2, 3, 40), (3, 1)), ((), ())) for p in (2, 1, 3)]
 
 
-@op("dist(Tensor self, Tensor other, Scalar! p=2) -> Tensor", rule="same", layout="contiguous", node="LinalgVectorNormBackward0", out=False, samples=_pairs)
+def _no_integers(self, other, p):
+    dtype = T.promote(self, other)
+    if not (T.is_float(dtype) or T.is_complex(dtype)):
+        raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {T.dtype_word(dtype)} instead.")
+    return "norm"
+
+
+@op("dist(Tensor self, Tensor other, Scalar! p=2) -> Tensor", rule=_no_integers, layout="contiguous", node="LinalgVectorNormBackward0", out=False, samples=_pairs)
 def dist(self, other, p):
     """The p-norm of `self - other`."""
-    if not (T.is_float(self.dtype) or T.is_complex(self.dtype)):
-        raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {T.dtype_word(self.dtype)} instead.")
     return reduce.norm(T.prim("sub", self, other), float(p))
 
 
@@ -184,7 +189,7 @@ def _float_or_complex(self, p, dim, maxnorm):
     return "same"
 
 
-@op("renorm(Tensor self, Scalar! p, int dim, Scalar maxnorm) -> Tensor", rule=_float_or_complex, promote=("self",), inplace=True, node="RenormBackward0", samples=_renorm_samples)
+@op("renorm(Tensor self, Scalar! p, int dim, Scalar maxnorm) -> Tensor", rule=_float_or_complex, promote=("self",), inplace=True, node="RenormBackward0", out=OUT_TENSOR_DTYPE, samples=_renorm_samples)
 def renorm(self, p, dim, maxnorm):
     """Each slice along `dim` whose p-norm is above `maxnorm` scaled down to it."""
     if isinstance(p, complex):

@@ -143,10 +143,10 @@ def _with_statistics(input, weight, name):
     return compute, [result, *[result if weight is None else weight.dtype] * 2]
 
 
-@op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-    rule=lambda input, normalized_shape, weight, bias, eps: _with_statistics(input, weight, "LayerNormKernelImpl"), on="torch", layout="contiguous",
+@op("_layer_norm_statistics(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    rule=lambda input, normalized_shape, weight, bias, eps: _with_statistics(input, weight, "LayerNormKernelImpl"), on="-", layout="contiguous",
     node="NativeLayerNormBackward0", out=False, refuses="c", kernel="LayerNormKernelImpl", samples=normalisation("native_layer_norm"))
-def native_layer_norm(input, normalized_shape, weight, bias, eps):
+def _layer_norm_statistics(input, normalized_shape, weight, bias, eps):
     """`layer_norm`, and each group's mean and 1 / deviation."""
     dims = _trailing(input, normalized_shape, weight, bias)
     eps = T.cast(eps, input.dtype)
@@ -175,7 +175,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     if bias is not None:
         out = out + T.reshape(bias, (1, C, 1))
     flat = (N, group)
-    return T.reshape(out, input.shape), T.reshape(T.stop(mean), flat), T.reshape(T.stop(1.0 / T.prim("sqrt", var + eps)), flat)
+    return T.reshape(out, input.shape), T.reshape(mean, flat), T.reshape(1.0 / T.prim("sqrt", var + eps), flat)
 
 
 @op("_batch_norm_statistics(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
@@ -206,6 +206,8 @@ def local_response_norm(input, size, alpha, beta, k):
     """Each channel divided by `(k + alpha * mean)**beta`, the mean being of the squares of the `size` channels around it (beyond the last ones 0)."""
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
     x = T.cast(input, T.compute_dtype(input.dtype))
     shape, rank = x.shape, x.ndim + 1
     c = T.iota(shape[1], 2, rank) + T.iota(size, 0, rank) - size // 2
