@@ -97,8 +97,6 @@ def test_loader_options():
     assert list(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]] and len(loader) == 3
     with pytest.raises(ValueError, match="batch_size attribute should not be set after DataLoader is initialized"):
         loader.batch_size = 3
-    with pytest.raises(NotImplementedError, match="num_workers=2 is not available yet"):
-        data.DataLoader(range(3), num_workers=2)
     with pytest.raises(ValueError, match="sampler option is mutually exclusive with shuffle"):
         data.DataLoader(range(3), shuffle=True, sampler=data.SequentialSampler(range(3)))
     with pytest.raises(ValueError, match="batch_sampler option is mutually exclusive"):

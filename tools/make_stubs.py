@@ -4,7 +4,7 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from rushlight import registry
+from rushlight import faces, registry
 
 PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "src" / "rushlight"
 TEMPLATES = pathlib.Path(__file__).resolve().parent / "stubs"
@@ -59,8 +59,9 @@ def returns(signature):
 
 def functions(definition, name, method=False, out=False, indent=""):
     lines = []
-    many = len(definition.signatures) > 1
-    for s in definition.signatures:
+    signatures = [s for s in definition.signatures if not method or s.params[0].is_tensor] or definition.signatures     # `polygamma(n, x)` is no method
+    many = len(signatures) > 1
+    for s in signatures:
         if many:
             lines.append(f"{indent}@overload")
         lines.append(f"{indent}def {name}({parameters(s, method, out and not method)}) -> {returns(s)}: ...")
@@ -75,23 +76,43 @@ import builtins
 '''
 
 
+IMPORTS = """from rushlight import Generator, Number, Tensor
+from rushlight import device as _device, dtype as _dtype, layout as _layout, memory_format as _memory_format
+
+_int = int
+_float = float
+_bool = bool
+
+"""
+# Namespaces whose modules are the registry's operators, and perhaps a few functions of Python, which their stubs leave untyped.
+SPACES = {"linalg": "linalg.pyi", "special": "special.pyi", "masked": "masked.pyi", "signal.windows": "signal/windows.pyi", "fft": "fft.pyi"}
+
+
+def names(space):
+    """(name, definition) of what a namespace has, aliases included, by name. faces.py decides the same at run time."""
+    out = {}
+    for d in registry.all():
+        for own, name in faces._with_aliases(d):
+            if space in d.on if own is None else own == space:
+                out[name] = d
+    return sorted(out.items())
+
+
 def namespace(space):
     lines = []
-    for d in sorted(registry.all(), key=lambda d: d.short_name):
-        if space in d.on:
-            lines += functions(d, d.short_name, out=d.out)
-            if d.inplace and space == "torch":
-                lines += functions(d, d.short_name + "_")
+    for name, d in names(space):
+        lines += functions(d, name, out=d.out)
+        if d.inplace and space == "torch":
+            lines += functions(d, name + "_")
     return lines
 
 
 def tensor_methods():
     lines = []
-    for d in sorted(registry.all(), key=lambda d: d.short_name):
-        if "Tensor" in d.on:
-            lines += functions(d, d.short_name, method=True, indent="    ")
-            if d.inplace:
-                lines += functions(d, d.short_name + "_", method=True, indent="    ")
+    for name, d in names("Tensor"):
+        lines += functions(d, name, method=True, indent="    ")
+        if d.inplace:
+            lines += functions(d, name + "_", method=True, indent="    ")
     return lines
 
 
@@ -111,9 +132,12 @@ def main():
     check = "--check" in sys.argv
     template = (TEMPLATES / "tensor.pyi.in").read_text()
     tensor = HEAD + template.replace("    # METHODS\n", "\n".join(tensor_methods()) + "\n").replace("# FUNCTIONS\n", "\n".join(namespace("torch")) + "\n")
-    functional = HEAD + "from rushlight import Generator, Number, Tensor\nfrom rushlight import device as _device, dtype as _dtype, layout as _layout, memory_format as _memory_format\n\n_int = int\n_float = float\n_bool = bool\n\n" + "\n".join(namespace("F")) + "\n" + \
-        (TEMPLATES / "functional.pyi.in").read_text()
+    functional = HEAD + IMPORTS + "\n".join(namespace("F")) + "\n" + (TEMPLATES / "functional.pyi.in").read_text()
     good = write("__init__.pyi", tensor, check) & write("nn/functional.pyi", functional, check)
+    for space, path in SPACES.items():
+        if not names(space):
+            continue
+        good &= write(path, HEAD + IMPORTS + "\n".join(namespace(space)) + "\n\ndef __getattr__(name: str) -> Any: ...\n", check)
     sys.exit(0 if good else 1)
 
 

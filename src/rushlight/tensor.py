@@ -109,6 +109,11 @@ def __format__(self, spec):
     return object.__format__(self, spec)
 
 
+def __rdiv__(self, other):
+    """Python 2's name of `other / self`, which torch keeps."""
+    return self.reciprocal() * other
+
+
 def __iter__(self):
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
@@ -237,11 +242,10 @@ def install():
     for name, dtype in _CASTS.items():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
-    for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
+    for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__rdiv__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
                  "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
-    Tensor.__rdiv__ = Tensor.__rtruediv__                    # Python 2's name, which torch keeps
     Tensor.__array_priority__ = 1000
     Tensor.__array_wrap__ = _array_wrap
     Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'

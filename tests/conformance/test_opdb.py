@@ -52,10 +52,6 @@ KNOWN = {
 # The same for complex numbers only.
 KNOWN_COMPLEX = {("renorm", "gradient"): ("nan", "the inf-norm of complex numbers: torch's gradient is NaN")}
 
-# Without complex bodies so far: they refuse complex numbers.
-NO_COMPLEX = """acos acosh angle asin asinh atan atanh cos cosh exp exp2 expm1 float_power ldexp lerp log log10 log1p log2 logaddexp logsumexp pow __rpow__ rsqrt sigmoid sin sinc sinh
-sqrt tan tanh nn.functional.rms_norm nn.functional.silu/complex nn.functional.tanhshrink""".split()
-
 
 def judge(name, findings):
     """Fail on findings that KNOWN does not explain, and on entries of KNOWN that nothing was found for."""
@@ -85,10 +81,7 @@ def test_complex_numbers(name):
         warnings.simplefilter("ignore")
         _, findings = opdb.check_operator(info, ours, (torch.complex64,), limit=2, seconds=0, forms=0, errors=False)
     findings = [words for _, _, kind, words in findings if (name, kind) not in KNOWN and (name, kind) not in KNOWN_COMPLEX]
-    if name in NO_COMPLEX:
-        assert findings and all("NotImplementedError" in words and "complex" in words.lower() for words in findings), findings
-    else:
-        assert not findings, findings
+    assert not findings, findings
 
 
 def test_nothing_is_left_out():
@@ -100,4 +93,4 @@ def test_nothing_is_left_out():
                               ("masked", "masked."), ("signal.windows", "signal.windows.")):
             name = prefix + definition.short_name
             if space in definition.on and name in known: assert name in names, name
-    assert {name for name, _ in KNOWN} <= set(ENTRIES) and set(NO_COMPLEX) <= set(ENTRIES)
+    assert {name for name, _ in KNOWN} <= set(ENTRIES)

@@ -4,10 +4,12 @@ from __future__ import annotations
 import math
 
 from ..compiler import trace as T
+from ..compiler.differentiate import gradients as derivatives
 from ..compiler.promotion import C_NAME
+from ..compiler.templates import attention as flash
 from ..registry import op
 from ..samples_composite import attending
-from .common import broadcast_shapes, hint, shape_text
+from .common import broadcast_shapes, hint, numel_of, shape_text
 from .matmul import matmul
 
 
@@ -92,16 +94,131 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     if columns == 0:
         batch = broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         return T.expand(T.const(0, dtype), batch + (rows, value.shape[-1]))
-    factor = T.cast(scale, dtype) if scale is not None else 1.0 / T.prim("sqrt", T.cast(T.size(query.shape[-1], "i64"), dtype))
+    scale = T.cast(scale, dtype) if scale is not None else 1.0 / T.prim("sqrt", T.cast(T.size(query.shape[-1], "i64"), dtype))
+    bias = _bias(attn_mask, is_causal and dropout_p, rows, columns, dtype)
+    if dropout_p > 0:
+        weights = _weights(query, key, scale, bias)
+        keep = 1.0 - dropout_p
+        kept = T.draw("bernoulli", weights.shape, "b1", T.const(keep, "f64"))
+        return matmul(weights * (T.cast(kept, dtype) / keep) if keep else weights * 0, value)
+    batch = broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    if bias is not None:
+        broadcast_shapes(batch + (rows, columns), bias.shape)
+        batch = broadcast_shapes(batch, bias.shape[:-2])
+        bias = _four(bias, bias.shape[:-2] if len(batch) <= 2 else batch, bias.shape[-2:] if bias.ndim > 1 else (1,) * (2 - bias.ndim) + tuple(bias.shape))
+        bias = T.expand(bias, bias.shape[:2] + (rows, columns))
+    query, key, value = (_four(x, batch, x.shape[-2:]) for x in (query, key, value))
+    out, _ = _attention(query, key, value, bias, scale, is_causal)
+    return T.reshape(out, batch + (rows, value.shape[-1]))
+
+
+def _four(x, batch, matrix):
+    """x with two dimensions before its matrix; more than two are folded into the first."""
+    x = T.expand(x, tuple(batch) + tuple(matrix))
+    lead = (1,) * (2 - len(batch)) + tuple(batch) if len(batch) < 2 else (numel_of(batch[:-1]), batch[-1])
+    return T.reshape(x, lead + tuple(matrix))
+
+
+def _weights(query, key, scale, bias):
+    """softmax(query @ key.T * scale + bias), all of it."""
     last = key.ndim - 1
-    scores = matmul(query * factor, T.transpose(key, last - 1, last))
-    bias = _bias(attn_mask, is_causal, rows, columns, dtype)
+    scores = matmul(query, T.transpose(key, last - 1, last)) * scale
     if bias is not None:
         broadcast_shapes(scores.shape, bias.shape)
         scores = scores + bias
-    weights = _safe_softmax(scores, scores.ndim - 1)
-    if dropout_p > 0:
-        keep = 1.0 - dropout_p
-        kept = T.draw("bernoulli", weights.shape, "b1", T.const(keep, "f64"))
-        weights = weights * (T.cast(kept, dtype) / keep) if keep else weights * 0
-    return matmul(weights, value)
+    return _safe_softmax(scores, scores.ndim - 1)
+
+
+# ----------------------------------------------------------------------------------------- without the matrix of weights
+@op("_attention(Tensor query, Tensor key, Tensor value, Tensor? bias, float scale, bool causal) -> (Tensor, Tensor)", rule="keep", on="-",
+    layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackward0", samples=attending("kernel"))
+def _attention(query, key, value, bias, scale, causal):
+    """(result, logarithm of each row's sum of weights) of queries, keys and values [batch, head, row, feature] by one kernel that keeps a block of weights at
+    a time. The bias is [batch or 1, head or 1, row, key]."""
+    batch, heads, rows, depth = query.shape
+    keys, width = value.shape[-2:]
+    program = T.current().graph.program
+    unit_rows = program.select(program.lt(batch * heads, flash.UNITS), program.min(rows, flash.UNIT_ROWS), rows)
+    row_units = program.max(program.ceildiv(rows, program.max(unit_rows, 1)), 1)
+    inputs = [query, key, value, scale] + ([bias] if bias is not None else [])
+    out, lse = T.native("attention_forward", [((batch, heads, rows, width), query.dtype), ((batch, heads, rows), query.dtype)], inputs,
+                        [rows, keys, depth, width, heads, unit_rows, row_units], units=batch * heads * row_units,
+                        scratch=flash.scratch_forward(query.dtype, depth, unit_rows), cost=_work(query, value),
+                        template=(query.dtype, bias is not None, causal), strided=(0, 1, 2, 4)[:4 if bias is not None else 3])
+    return out, lse
+
+
+def _work(query, value):
+    """In bytes touched: the products, each so many operations a byte."""
+    batch, heads, rows, depth = query.shape
+    keys, width = value.shape[-2:]
+    return batch * heads * rows * keys * (depth + width) // 6
+
+
+def _attention_gradient(place):
+    def rule(grads, results, query, key, value, bias, scale, causal):
+        if grads[0] is None:
+            return None
+        return _attention_backward(grads[0], query, key, value, bias, scale, T.stop(results[0]), T.stop(results[1]), causal)[place]
+    return rule
+
+
+for _place, _name in enumerate(("query", "key", "value")):
+    _attention.gradient(_name)(_attention_gradient(_place))
+
+
+@_attention.gradient("bias")
+def _(grads, results, query, key, value, bias, scale, causal):
+    weights = _all_weights(query, key, bias, scale, causal)
+    return T.sum_to(_score_gradient(grads[0], weights, value), bias.shape)
+
+
+@_attention.gradient("scale")
+def _(grads, results, query, key, value, bias, scale, causal):
+    return None                                          # torch takes it for a constant
+
+
+def _all_weights(query, key, bias, scale, causal):
+    return _weights(query, key, scale, _bias(bias, causal, query.shape[-2], key.shape[-2], query.dtype))
+
+
+def _score_gradient(grad, weights, value):
+    slope = matmul(grad, T.transpose(value, 2, 3))
+    return weights * (slope - T.reduce("sum", slope * weights, (3,)))
+
+
+@op("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? bias, float scale, Tensor result, Tensor lse, bool causal) "
+    "-> (Tensor, Tensor, Tensor)", rule="keep", on="-", layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackwardBackward0")
+def _attention_backward(grad, query, key, value, bias, scale, result, lse, causal):
+    """The gradients of query, key and value by one kernel; the weights are computed again, block by block."""
+    batch, heads, rows, depth = query.shape
+    keys, width = value.shape[-2:]
+    inputs = [grad, query, key, value, result, lse, scale] + ([bias] if bias is not None else [])
+    return tuple(T.native("attention_backward", [(x.shape, x.dtype) for x in (query, key, value)], inputs, [rows, keys, depth, width, heads],
+                          units=batch * heads, scratch=flash.scratch_backward(query.dtype, depth, width, rows), cost=_work(query, value) * 2,
+                          template=(query.dtype, bias is not None, causal), strided=(0, 1, 2, 3, 7)[:5 if bias is not None else 4]))
+
+
+def _backward_by_definition(grad, query, key, value, bias, scale, causal):
+    """The same gradients in operators that can be differentiated again."""
+    weights = _all_weights(query, key, bias, scale, causal)
+    slope = _score_gradient(grad, weights, value) * scale
+    return matmul(slope, key), matmul(T.transpose(slope, 2, 3), query), matmul(T.transpose(weights, 2, 3), grad)
+
+
+def _second_gradient(name):
+    def rule(grads, grad, query, key, value, bias, scale, causal):
+        given = {"grad": grad, "query": query, "key": key, "value": value, "bias": bias}
+        outs = _backward_by_definition(grad, query, key, value, bias, scale, causal)
+        found = derivatives([o.node for o in outs], grads, [given[name].node])[0]
+        return None if found is None else T.Sym(found)
+    return rule
+
+
+for _name in ("grad", "query", "key", "value", "bias"):
+    _attention_backward.gradient(_name)(_second_gradient(_name))
+
+
+@_attention_backward.gradient("result", "lse", "scale")
+def _(grad):
+    return None                                          # parts of the definition above, not arguments of their own

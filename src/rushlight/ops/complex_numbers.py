@@ -120,6 +120,11 @@ def _(grad, self, other):
     return T.where(T.prim("eq", self, other), 0, grad)           # a step of one unit: the slope is 1, but for those that are there already
 
 
+@nextafter.gradient("other")
+def _(grad):
+    return T.const(0, grad.dtype)
+
+
 def _frexp_rule(x):
     if not T.is_float(x.dtype):
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")

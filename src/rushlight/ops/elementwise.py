@@ -278,12 +278,12 @@ def _leaf(name, doc, low=-3.0, high=3.0, near=(), **more):
 
 
 exp = _leaf("exp", "e to the power of each element.", near=[0, 88, -88])
-exp2 = _leaf("exp2", "2 to the power of each element.")
-expm1 = _leaf("expm1", "`exp(self) - 1`, accurate near zero.", near=[0])
+exp2 = _leaf("exp2", "2 to the power of each element.", on="torch Tensor special")
+expm1 = _leaf("expm1", "`exp(self) - 1`, accurate near zero.", near=[0], on="torch Tensor special")
 log = _leaf("log", "The natural logarithm.", 0.01, 10)
 log2 = _leaf("log2", "The logarithm to base 2.", 0.01, 10)
 log10 = _leaf("log10", "The logarithm to base 10.", 0.01, 10)
-log1p = _leaf("log1p", "`log(1 + self)`, accurate near zero.", -0.9, 10, near=[0], node="Log1PBackward0")
+log1p = _leaf("log1p", "`log(1 + self)`, accurate near zero.", -0.9, 10, near=[0], node="Log1PBackward0", on="torch Tensor special")
 sin = _leaf("sin", "The sine.")
 cos = _leaf("cos", "The cosine.")
 tan = _leaf("tan", "The tangent.", -1, 1)
@@ -301,8 +301,8 @@ sigmoid = _leaf("sigmoid", "`1 / (1 + exp(-self))`.", on="torch Tensor F special
 erf = _leaf("erf", "The error function.", near=[0], on="torch Tensor special")
 erfc = _leaf("erfc", "`1 - erf(self)`, accurate in the tail.", on="torch Tensor special")
 erfinv = _leaf("erfinv", "The inverse of `erf`.", -0.95, 0.95, on="torch Tensor special")
-lgamma = _leaf("lgamma", "The logarithm of the absolute value of the gamma function.", 0.1, 10)
-digamma = _leaf("digamma", "The derivative of `lgamma`.", 0.2, 10)
+lgamma = _leaf("lgamma", "The logarithm of the absolute value of the gamma function.", 0.1, 10, aliases=("special.gammaln",))
+digamma = _leaf("digamma", "The derivative of `lgamma`.", 0.2, 10, on="torch Tensor special", aliases=("special.psi",))
 
 
 def _rounding(name, doc, **more):
@@ -319,7 +319,7 @@ ceil = _rounding("ceil", "The smallest integer not below each element.")
 trunc = _rounding("trunc", "Each element without its fraction.", aliases=("fix",))
 
 
-@op(["round(Tensor self) -> Tensor", "round(Tensor self, *, int decimals) -> Tensor"], rule="same", inplace=True, node="RoundBackward0",
+@op(["round(Tensor self) -> Tensor", "round(Tensor self, *, int decimals) -> Tensor"], rule="same", inplace=True, on="torch Tensor special", node="RoundBackward0",
     out=FOUND_DTYPE, refuses="bc", kernel="round_vml_cpu", samples=unary(near=[0.5, 1.5, -0.5]))
 def round(self, decimals=0):
     """The nearest integer, halves to even; `decimals` digits after the point are kept."""
@@ -764,13 +764,13 @@ def _complex_logaddexp(a, b):
 
 
 @logaddexp.gradient("self")
-def _(grad, self, result):
-    return grad * T.prim("exp", self - result)
+def _(grad, self, other):
+    return grad / (1 + T.prim("exp", other - self))              # not through the result, which half precision has rounded
 
 
 @logaddexp.gradient("other")
-def _(grad, other, result):
-    return grad * T.prim("exp", other - result)
+def _(grad, self, other):
+    return grad / (1 + T.prim("exp", self - other))
 
 
 def _scale(name, factor, doc):

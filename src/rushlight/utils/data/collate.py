@@ -54,7 +54,7 @@ def default_collate(batch):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
                                f"{list(batch[at].shape)} "
                                f"at entry {at}; give the DataLoader a collate_fn that pads them")
-        return rl.stack(batch, 0)
+        return rl.stack(batch, 0, out=_shared_room(batch, first))
     if _is_numpy(first):
         if type(first).__name__ in ("ndarray", "memmap"):
             _refuse_unnumeric(first.dtype)
@@ -75,6 +75,14 @@ def default_collate(batch):
     if isinstance(first, Sequence):
         return _collate_sequence(batch, first)
     raise TypeError(_BAD_TYPE.format(type(first)))
+
+
+def _shared_room(batch, first):
+    """In a worker the batch is made in shared memory, so that sending it copies nothing."""
+    from .worker import get_worker_info
+    if get_worker_info() is None or first.requires_grad or type(first) is not Tensor: return None
+    from .transport import shared_empty
+    return shared_empty((len(batch), *first.shape), first.dtype)
 
 
 def _collate_mapping(batch, first):

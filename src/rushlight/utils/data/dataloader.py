@@ -1,4 +1,4 @@
-"""DataLoader: batches from a dataset, in one process."""
+"""DataLoader: batches from a dataset, fetched in this process or by workers (workers.py)."""
 from __future__ import annotations
 
 import rushlight as rl
@@ -6,6 +6,7 @@ import rushlight as rl
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .worker import Fetcher, get_worker_info
 
 __all__ = ["DataLoader", "get_worker_info"]
 
@@ -16,11 +17,6 @@ class _InfiniteConstantSampler(Sampler):
     def __iter__(self):
         while True:
             yield None
-
-
-def get_worker_info():
-    """About the current worker process: None, as loading happens in the process that asks."""
-    return None
 
 
 class DataLoader:
@@ -42,29 +38,34 @@ class DataLoader:
                  persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True) -> None:
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if num_workers > 0:
-            raise NotImplementedError(f"DataLoader: num_workers={num_workers} is not available yet; loading in worker processes comes "
-                                      "later. "
-                                      "Use num_workers=0, which loads in this process")
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
-        if prefetch_factor is not None:
+        if num_workers == 0 and prefetch_factor is not None:
             raise ValueError("prefetch_factor option could only be specified in multiprocessing."
                              "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
-        if persistent_workers:
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+        if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
-        if multiprocessing_context is not None:
+        if multiprocessing_context is not None and num_workers == 0:
             raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers=0")
+        if isinstance(multiprocessing_context, str):
+            import multiprocessing
+            methods = multiprocessing.get_all_start_methods()
+            if multiprocessing_context not in methods:
+                raise ValueError("multiprocessing_context option should specify a valid start method in " + f"{methods!r}, but got "
+                                 f"multiprocessing_context={multiprocessing_context!r}")
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = prefetch_factor
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = None
+        self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
-        self.persistent_workers = False
+        self.persistent_workers = persistent_workers
+        self._pool = None
         self._is_stream = isinstance(dataset, IterableDataset)
         if self._is_stream:
             if shuffle not in (None, False):
@@ -113,7 +114,17 @@ class DataLoader:
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self):
-        return _Iterator(self)
+        if self.num_workers == 0:
+            return _Iterator(self)
+        from .workers import ManyIterator, Pool
+        seed = rl.empty((), dtype=rl.int64).random_(generator=self.generator).item()
+        pool = self._pool or Pool(self)
+        if self.persistent_workers:
+            self._pool = pool
+        return ManyIterator(self, pool, seed)
+
+    def _drop_pool(self) -> None:
+        self._pool = None
 
     def __len__(self) -> int:
         if not self._is_stream:
@@ -125,17 +136,13 @@ class DataLoader:
 
 
 class _Iterator:
-    """One pass over the data."""
+    """One pass over the data, in this process."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
-        self._dataset = loader.dataset
-        self._collate = loader.collate_fn
         self._sampler_iter = iter(loader._index_sampler)
         self._base_seed = rl.empty((), dtype=rl.int64).random_(generator=loader.generator).item()
-        self._stream = iter(loader.dataset) if loader._is_stream else None
-        self._ended = False
-        self._fetch_many = None if loader._is_stream else getattr(loader.dataset, "__getitems__", None)
+        self._fetch = Fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
 
     def __iter__(self):
         return self
@@ -144,27 +151,4 @@ class _Iterator:
         return len(self._loader._index_sampler)
 
     def __next__(self):
-        index = next(self._sampler_iter)
-        if self._stream is not None:
-            return self._next_of_stream(index)
-        if not self._loader._auto_collation:
-            return self._collate(self._dataset[index])
-        if self._fetch_many is not None:
-            return self._collate(self._fetch_many(index))
-        return self._collate([self._dataset[i] for i in index])
-
-    def _next_of_stream(self, index):
-        if self._ended:
-            raise StopIteration
-        if not self._loader._auto_collation:
-            return self._collate(next(self._stream))
-        samples = []
-        for _ in index:
-            try:
-                samples.append(next(self._stream))
-            except StopIteration:
-                self._ended = True
-                break
-        if not samples or (self._loader.drop_last and len(samples) < len(index)):
-            raise StopIteration
-        return self._collate(samples)
+        return self._fetch(next(self._sampler_iter))

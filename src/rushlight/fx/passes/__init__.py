@@ -1,0 +1,1 @@
+"""torch.fx.passes: ready-made walks over graphs."""

@@ -1,0 +1,147 @@
+"""The loader's side of worker processes: who fetches what, in which order batches come out, and what happens when one dies."""
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import time
+import weakref
+from collections import deque
+
+from . import worker as worker_side
+from .transport import Channel, Closed
+
+
+class Pool:
+    """The workers of one loader, alive until `close` or until nobody holds the pool."""
+
+    def __init__(self, loader):
+        context = loader.multiprocessing_context
+        if context is None or isinstance(context, str): context = multiprocessing.get_context(context)
+        options = (loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
+        self.channels, self.processes = [], []
+        forked = context.get_start_method() == "fork"
+        for i in range(loader.num_workers):
+            ours, theirs = context.Pipe()
+            channel = Channel(theirs)
+            inherited = [*self.channels, Channel(ours)] if forked else []
+            process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, loader.worker_init_fn),
+                                      daemon=True)
+            process.start()
+            theirs.close()
+            self.channels.append(Channel(ours))
+            self.processes.append(process)
+        self._finalizer = weakref.finalize(self, _end, self.channels, self.processes)
+
+    def close(self): self._finalizer()
+
+
+def _end(channels, processes):
+    """Closing the connections ends the workers; one that does not hear it is ended."""
+    for c in channels: c.close()
+    deadline = time.monotonic() + 5
+    for p in processes:
+        try:
+            p.join(max(0.05, deadline - time.monotonic()))
+            if p.is_alive():
+                p.terminate()
+                p.join(1)
+            if p.is_alive(): p.kill()
+        except (AssertionError, OSError, ValueError): pass         # a forked copy of this process has no say in them
+
+
+class ManyIterator:
+    """One pass over the data, fetched by worker processes. Batches come in the sampler's order, whoever is first (`in_order=False`: as they come)."""
+
+    def __init__(self, loader, pool, seed):
+        self.loader, self.pool, self.seed = loader, pool, seed
+        self.sampler = iter(loader._index_sampler)
+        workers = loader.num_workers
+        self.sent = self.given = 0
+        self.ready: dict = {}                                       # number -> batch that came early
+        self.waiting: deque = deque()                               # numbers asked for, in order
+        self.owner: dict = {}                                       # number -> worker
+        self.open = [True] * workers                                # a stream's worker that has more
+        self.turn = 0
+        self.done = False
+        for i in range(workers): self._tell(i, ("begin", seed))
+        for _ in range((loader.prefetch_factor or 2) * workers): self._ask()
+
+    def __iter__(self): return self
+    def __len__(self): return len(self.loader._index_sampler)
+
+    def _tell(self, i, message):
+        try: self.pool.channels[i].send(message)
+        except Closed: self._dead(i)
+
+    def _ask(self):
+        """Give the next index to the next worker that takes any."""
+        if not any(self.open): return
+        try: index = next(self.sampler)
+        except StopIteration: return
+        while not self.open[self.turn]: self.turn = (self.turn + 1) % len(self.open)
+        i, self.turn = self.turn, (self.turn + 1) % len(self.open)
+        number, self.sent = self.sent, self.sent + 1
+        self.owner[number] = i
+        self.waiting.append(number)
+        self._tell(i, ("fetch", (number, index)))
+
+    def __next__(self):
+        while not self.done:
+            if not self.waiting:
+                self.done = True
+                break
+            number = self.waiting[0] if self.loader.in_order else next((n for n in self.waiting if n in self.ready), None)
+            if number is None or number not in self.ready:
+                self._receive()
+                continue
+            self.waiting.remove(number)
+            batch = self.ready.pop(number)
+            i = self.owner.pop(number)
+            if isinstance(batch, worker_side.End):
+                self.open[i] = False
+                self._ask()
+                continue
+            self._ask()
+            if isinstance(batch, worker_side.ExceptionWrapper):
+                self._finish()
+                batch.reraise()
+            return batch
+        self._finish()
+        raise StopIteration
+
+    def _receive(self):
+        """One message from any worker; a connection that ends without one is a worker that died."""
+        channels, timeout = self.pool.channels, self.loader.timeout
+        ready = multiprocessing.connection.wait(channels, timeout or None)
+        if not ready:
+            self._finish()
+            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        for channel in ready:
+            try: number, batch = channel.receive()
+            except Closed:
+                self._dead(channels.index(channel))
+                return
+            self.ready[number] = batch
+
+    def _dead(self, i):
+        process = self.pool.processes[i]
+        process.join(1)
+        code, pid = process.exitcode, process.pid
+        self.done = True
+        self.loader._drop_pool()
+        self.pool.close()
+        if code is not None and code < 0:
+            import signal
+            try: name = signal.strsignal(-code)
+            except ValueError: name = str(-code)
+            raise RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: {name}. ")
+        raise RuntimeError(f"DataLoader worker (pid(s) {pid}) exited unexpectedly" + ("" if code is None else f" with exit code {code}") +
+                           ". Details are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.")
+
+    def _finish(self):
+        self.done = True
+        self.waiting.clear()
+        if not self.loader.persistent_workers: self.pool.close()
+
+    def __del__(self):
+        if not getattr(self, "done", True): self._finish()
