@@ -116,6 +116,38 @@ static int64_t draw_gamma(char** p, const int64_t* n, const Scalar*, char*, int6
     for (int64_t i = 0; i < n[1]; i++) { float v = float(gamma_one<float>(drawing(), ((float*)p[1])[i])); ((float*)p[0])[i] = v > 1.17549435e-38f ? v : 1.17549435e-38f; }
   return 0;
 }
+// How a gamma draw moves with its shape parameter when the random numbers behind it stay the same: dx/da = -(dP/da) / (dP/dx) for the distribution function
+// P(a, x) = sum over n of x^(a+n) exp(-x) / gamma(a+n+1). Divided by the density, the terms are ratios that need no gamma function; the sum of their
+// derivatives needs digamma, which steps by 1/(a+n) from term to term. Large shapes: the cube-root law, whose error there is below float32's.
+static double digamma(double x) {
+  double value = 0;
+  for (; x < 10; x += 1) value -= 1 / x;
+  double r = 1 / (x * x);
+  return value + std::log(x) - 0.5 / x - r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r * (1.0 / 132)))));
+}
+static double gamma_slope(double a, double x) {
+  if (!(a > 0) || !(x > 0)) return 0;
+  if (a > 4000) {
+    double c = std::cbrt(x / a), z = (c - 1 + 1 / (9 * a)) * 3 * std::sqrt(a);
+    return c * c * c + 3 * a * c * c * (1 / (9 * a * a) - z / (6 * a * std::sqrt(a)));
+  }
+  double ratio = 1, psi = digamma(a + 1), log_x = std::log(x), sum = 0;
+  for (int n = 0; n < 20000; n++) {
+    double term = ratio * (log_x - psi);
+    sum += term;
+    if (n > x && std::fabs(term) < 1e-17 * std::fabs(sum)) break;
+    psi += 1 / (a + n + 1);
+    ratio *= x / (a + n + 1);
+  }
+  return -(x / a) * sum;
+}
+// gamma_slopes: p: out, alpha, x     n: dtype (float32, float64). One unit is one element.
+static int64_t gamma_slopes(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
+  if ((DType)n[0] == DType::Float64) for (int64_t i = lo; i < hi; i++) ((double*)p[0])[i] = gamma_slope(((double*)p[1])[i], ((double*)p[2])[i]);
+  else for (int64_t i = lo; i < hi; i++) ((float*)p[0])[i] = float(gamma_slope(((float*)p[1])[i], ((float*)p[2])[i]));
+  return 0;
+}
+
 template <class T> static void dirichlet_rows(T* out, const T* alpha, int64_t rows, int64_t length) {
   std::vector<double> gammas((size_t)length);
   const T top = std::nextafter(T(1), T(0)), bottom = std::numeric_limits<T>::min();
@@ -132,12 +164,10 @@ static int64_t draw_dirichlet(char** p, const int64_t* n, const Scalar*, char*, 
 }
 
 // ---------------------------------------------------------------------------------------------------------- multinomial
-// With replacement: each sample bisects the row's running sum, which is kept in the weights' own dtype. Rows are checked before anything is drawn.
-static double rounded_to(DType d, double v) { char b[8]; store_float(d, b, v); return load_real(d, b); }
+// With replacement: each sample bisects the row's running sum, which is kept in float32, or float64 for such weights. Rows are checked before anything is drawn.
 static int64_t draw_multinomial(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
   DType d = (DType)n[0];
   int64_t rows = n[1], length = n[2], samples = n[3], size = itemsize(d);
-  bool half = d == DType::Float16 || d == DType::BFloat16;
   std::vector<double> cdf((size_t)length);
   for (int pass = 0; pass < 2; pass++) {
     for (int64_t r = 0; r < rows; r++) {
@@ -146,12 +176,12 @@ static int64_t draw_multinomial(char** p, const int64_t* n, const Scalar*, char*
         double w = load_real(d, p[1] + (r * length + i) * size);
         if (!(w >= 0)) return 1;
         if (!std::isfinite(w)) return 2;
-        sum = half ? double(float(sum) + float(w)) : d == DType::Float32 ? double(float(sum) + float(w)) : sum + w;
-        cdf[size_t(i)] = rounded_to(d, sum);
+        sum = d == DType::Float64 ? sum + w : double(float(sum) + float(w));
+        cdf[size_t(i)] = sum;
       }
       if (!(sum > 0)) return 3;
       if (pass == 0) continue;
-      for (int64_t i = 0; i < length; i++) cdf[size_t(i)] = d == DType::Float64 ? cdf[size_t(i)] / sum : rounded_to(d, float(cdf[size_t(i)]) / float(sum));
+      for (int64_t i = 0; i < length; i++) cdf[size_t(i)] = d == DType::Float64 ? cdf[size_t(i)] / sum : double(float(cdf[size_t(i)]) / float(sum));
       cdf[size_t(length - 1)] = 1;
       for (int64_t k = 0; k < samples; k++) {
         double u = unit(drawing());
@@ -168,11 +198,12 @@ static int64_t draw_multinomial(char** p, const int64_t* n, const Scalar*, char*
 }
 
 // ---------------------------------------------------------------------------------------------------------------- rrelu
-// Only elements that are not above zero draw a slope; the others' is 1. The bounds are rounded to the dtype first.
+// Only elements that are not above zero draw a slope; the others' is 1. The bounds are rounded to the dtype, for half types to float32, first.
 static int64_t draw_rrelu(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
   DType d = (DType)n[0];
   int size = itemsize(d);
-  double lower = rounded_to(d, *(const double*)p[2]), upper = rounded_to(d, *(const double*)p[3]);
+  double lower = *(const double*)p[2], upper = *(const double*)p[3];
+  if (d != DType::Float64) { lower = float(lower); upper = float(upper); }
   for (int64_t i = 0; i < n[1]; i++) store_float(d, p[0] + i * size, load_real(d, p[1] + i * size) <= 0 ? unit(drawing()) * (upper - lower) + lower : 1.0);
   return 0;
 }
@@ -181,6 +212,7 @@ bool init_distributions(PyObject*) {
   native_kernel_register("draw_poisson", draw_poisson);
   native_kernel_register("draw_binomial", draw_binomial);
   native_kernel_register("draw_gamma", draw_gamma);
+  native_kernel_register("gamma_slopes", gamma_slopes);
   native_kernel_register("draw_dirichlet", draw_dirichlet);
   native_kernel_register("draw_multinomial", draw_multinomial);
   native_kernel_register("draw_rrelu", draw_rrelu);

@@ -195,7 +195,7 @@ def test_damaged_files():
         rl.load(io.BytesIO(b""))
     with pytest.raises(pickle.UnpicklingError, match="invalid load key, 'h'"):
         rl.load(io.BytesIO(b"hello"))
-    with pytest.raises(RuntimeError, match="before its zip files"):
+    with pytest.raises(RuntimeError, match="Invalid magic number"):
         rl.load(io.BytesIO(pickle.dumps({"a": 1})))
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
@@ -315,3 +315,18 @@ def test_optimizers_and_models_cross_over(tmp_path):
         assert type(whole[0]).__module__.split(".")[0] == reader.__name__
         np.testing.assert_allclose(model(writer.from_numpy(x)).detach().numpy(), whole(reader.from_numpy(x)).detach().numpy(), rtol=1e-4,
                                    atol=1e-5)
+
+
+def test_the_format_before_zip_files():
+    torch = pytest.importorskip("torch")
+    w = torch.randn(3, 4)
+    file = io.BytesIO()
+    torch.save({"a": w, "row": w[1], "rest": [torch.arange(3), torch.nn.Parameter(torch.ones(2))], "h": torch.ones(2, dtype=torch.bfloat16)}, file,
+               _use_new_zipfile_serialization=False)
+    raw = file.getvalue()
+    found = rl.load(io.BytesIO(raw))
+    assert found["a"].tolist() == w.tolist() and isinstance(found["rest"][1], rl.nn.Parameter) and found["h"].dtype is rl.bfloat16
+    found["a"][1] = 7
+    assert found["row"].tolist() == [7.0] * 4                 # the memory is shared, as it was
+    for cut in range(0, len(raw), 37):
+        with pytest.raises((RuntimeError, EOFError, pickle.UnpicklingError)): rl.load(io.BytesIO(raw[:cut]))

@@ -58,6 +58,7 @@ from .functions import (  # noqa: E402, F401
 from .sums_of_products import block_diag, cartesian_prod, chain_matmul, combinations, einsum  # noqa: E402, F401
 from .copies import *  # noqa: E402, F403  (NAME_copy for every view, unsafe_split …)
 from .counting import histogram, histogramdd, unique, unique_consecutive  # noqa: E402, F401
+from .foreach import *  # noqa: E402, F403  (_foreach_NAME)
 from .functions import empty_permuted, unravel_index  # noqa: E402, F401
 from .autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled  # noqa: E402, F401
 from .legacy import TYPES as _LEGACY_TYPES  # noqa: E402
@@ -118,7 +119,7 @@ def install_as_torch():
     install()
 
 
-_LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "compiler", "random", "backends", "datasets",
+_LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "safetensors", "compiler", "random", "backends", "datasets",
          "overrides", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
          "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor", "fx", "onnx",
          "functional", "_jit_internal", "__config__", "fft", "sparse", "export")
@@ -133,7 +134,7 @@ _LAZY_NAMES = {name: module for module, names in {
                          "autocast_decrement_nesting is_autocast_available",
     "_ops": "classes",
     "func": "vmap",
-    "settings": "set_deterministic_debug_mode get_deterministic_debug_mode set_warn_always is_warn_always_enabled get_num_interop_threads "
+    "settings": "PyTorchFileReader PyTorchFileWriter set_deterministic_debug_mode get_deterministic_debug_mode set_warn_always is_warn_always_enabled get_num_interop_threads "
                 "set_num_interop_threads set_flush_denormal compiled_with_cxx11_abi is_vulkan_available get_device_module _check_with "
                 "_check _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all_with "
                 "_check_tensor_all _has_compatible_shallow_copy_type _is_all_true _shape_as_tensor SymInt SymFloat SymBool sym_int "

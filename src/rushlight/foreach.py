@@ -20,8 +20,10 @@ _OPERAND_WORDS = ("other", "scalar", "scalars", "exponent", "weight", "weights",
 
 
 def _faces(name):
-    op = registry.find(name).op
-    return op.function, op.inplace_function
+    """The plain and the in-place face; where an operator has no in-place form (maximum), its result is copied."""
+    definition = registry.find(name)
+    plain = definition.op.function
+    return plain, definition.op.inplace_function if definition.inplace else lambda self, *rest: self.copy_(plain(self, *rest))
 
 
 def _need_tensors(name, tensors):

@@ -7,7 +7,7 @@ bytes start at a multiple of 64. Names in the pickle are torch's, so that each l
 every other. `weights_only=False` is the caller's explicit word that the file is trusted; it unpickles anything.
 
 Decisions: records are checked against their CRC when read; `save` to a path writes beside it and renames, so that a crash leaves
-the old file; the formats torch used before its zip files are refused, with advice.
+the old file; the format torch used before its zip files is read (serialization_legacy.py), never written.
 """
 from __future__ import annotations
 
@@ -541,9 +541,8 @@ def _open_archive(file):
     file.seek(start)
     if not head:
         raise EOFError("Ran out of input: the file is empty")
-    if head[:2] == b"\x80\x02" or head[:1] == b"\x80":
-        raise RuntimeError("this file is in the format torch used before its zip files (or a plain pickle), which is not supported; "
-                           "load it with torch once and save it again")
+    if head[:1] == b"\x80":
+        return None                              # the format before zip files, or a plain pickle
     if head != b"PK\x03\x04":
         raise pickle.UnpicklingError(f"invalid load key, {chr(head[0])!r}: this is not a file written by save (a zip archive starts with "
                                      "'PK')")
@@ -628,6 +627,12 @@ class _Records:
 def _load_archive(file, map_location, restricted: bool, use_mmap: bool, options: dict):
     import sys
     archive = _open_archive(file)
+    if archive is None:
+        if use_mmap:
+            raise RuntimeError("mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, please torch.save your checkpoint with "
+                               "this option in order to use mmap.")
+        from .serialization_legacy import load_legacy
+        return load_legacy(file, map_location, restricted, options)
     records = _Records(archive, file, use_mmap)
     byteorder = records.read("byteorder", default=b"little").decode()
     if byteorder not in ("little", "big"):

@@ -138,3 +138,14 @@ LongStorage, IntStorage, ShortStorage, CharStorage, ByteStorage, BoolStorage = (
     _storage_class(n, d) for n, d in (("LongStorage", _C.int64), ("IntStorage", _C.int32), ("ShortStorage", _C.int16), ("CharStorage", _C.int8),
                                       ("ByteStorage", _C.uint8), ("BoolStorage", _C.bool)))
 ComplexFloatStorage, ComplexDoubleStorage = (_storage_class(n, d) for n, d in (("ComplexFloatStorage", _C.complex64), ("ComplexDoubleStorage", _C.complex128)))
+
+
+class PyTorchFileReader:
+    """torch's reader of its own files, in C++: `torch.load` reads them here."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        raise NotImplementedError("torch.PyTorchFileReader is not available: use torch.load")
+
+
+class PyTorchFileWriter(PyTorchFileReader):
+    """torch's writer of its own files."""

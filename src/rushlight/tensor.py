@@ -233,6 +233,16 @@ def _array_wrap(self, array, context=None, return_scalar=False):
     return _C.from_numpy(array.astype("uint8") if array.dtype == bool else array)
 
 
+def storage_from_file(filename, shared=False, nbytes=0):
+    """A storage over a file's bytes, mapped; with `shared`, writing to it writes the file."""
+    import mmap
+    import os
+    with open(filename, "r+b" if shared else "rb") as file:
+        nbytes = nbytes or os.fstat(file.fileno()).st_size
+        mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    return _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()
+
+
 def install():
     """Put everything on the type. Called once, after the operators are registered."""
     for name, function in faces.methods().items():
@@ -246,6 +256,7 @@ def install():
                  "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
+    _C.UntypedStorage.from_file = staticmethod(storage_from_file)
     Tensor.__array_priority__ = 1000
     Tensor.__array_wrap__ = _array_wrap
     Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'

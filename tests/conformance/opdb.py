@@ -28,7 +28,7 @@ TOO_BIG = 20_000
 LONG_SUMS = {"addbmm": 4, "cov": 20,                                # weights that nearly cancel the correction: torch's own error is as large
              "nn.functional.scaled_dot_product_attention": 10}       # scores of some hundreds: the last bit of one is 1e-5 of its weight
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
-UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "resize_", "resize_as_"}
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 
 
 # Where torch's choice among equal elements is arbitrary: the place of `dim` among the arguments after the input. The values chosen must be the same.

@@ -207,6 +207,12 @@ def remake(n, args):
 DEAR = {'matmul', 'draw', 'scan', 'scatter', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight'}           # never computed twice
 
 
+def _by_routine(n):
+    """The result of a routine: its backward is written for what it really computed, not for that rounded."""
+    while n.op == 'call': n = n.args[0]
+    return n.op in ('native', 'native_part')
+
+
 def partition(outputs, grads, cotangents, keep_outputs=True):
     """What the backward starts from, demand-driven from the gradients. Inputs and outputs of the operator exist anyway; the small result
     of a reduction is dear to recompute and cheap to keep; full-size pointwise values are recomputed (on a CPU a trip to memory costs
@@ -230,7 +236,7 @@ def partition(outputs, grads, cotangents, keep_outputs=True):
         while n.op == 'call':
             n = n.args[0]
             free.setdefault(n, o)
-        if n.op == 'cast' and n.dtype in T.HALF and is_float(n.args[0].dtype): free.setdefault(n.args[0], o)
+        if n.op == 'cast' and n.dtype in T.HALF and is_float(n.args[0].dtype) and not _by_routine(n.args[0]): free.setdefault(n.args[0], o)
     saved, stands_for, seen, todo = [], {}, set(), list(reversed(grads))
     while todo:
         n = todo.pop()

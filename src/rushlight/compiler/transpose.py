@@ -146,7 +146,8 @@ class _Taps:
             o = floor_divided(left, step)
             conditions.append(T.prim('eq', o * step, left))
         at[d.solved] = o
-        conditions += [T.prim('le', 0, o), o < T.size(self.shape[d.solved])]
+        whole = not d.swept and step == 1 and _is_zero(d.const) and known_equal(d.size, self.shape[d.solved])
+        if not whole: conditions += [T.prim('le', 0, o), o < T.size(self.shape[d.solved])]
 
 
 def floor_divided(x, n):
@@ -177,18 +178,24 @@ def _varying(node, rank): return [rank - node.ndim + i for i, s in enumerate(nod
 
 def _without_factor(g):
     """g without multiplications and divisions by single numbers, and the function that applies them to the sum instead."""
+    single = lambda n: n.ndim == 0 and n.op in ('const', 'size', 'scalar')
     factors = []
-    node = g.node
-    while node.op in ('mul', 'div'):
+
+    def stripped(node):
+        if node.op == 'reshape':
+            inner = stripped(node.args[0])
+            return node if inner is node.args[0] else T.reshape(T.Sym(inner), node.shape).node
+        if node.op not in ('mul', 'div'): return node
         a, b = node.args
-        if b.ndim == 0 and b.op in ('const', 'size', 'scalar'): factors.append((node.op, b)); node = a
-        elif node.op == 'mul' and a.ndim == 0 and a.op in ('const', 'size', 'scalar'): factors.append(('mul', a)); node = b
-        else: break
+        if node.op == 'mul' and single(a): a, b = b, a
+        if not single(b): return node
+        factors.append((node.op, b))
+        return stripped(a)
 
     def apply(out):
         for op, by in reversed(factors): out = T.prim(op, out, T.Sym(by))
         return out
-    return T.Sym(node), apply
+    return T.Sym(stripped(g.node)), apply
 
 
 def _summed(g, dims, shape):

@@ -1,7 +1,7 @@
 """torch.jit.annotations: types that TorchScript signatures name."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: F401, UP035
 
 
 class _BroadcastingList:

@@ -116,7 +116,8 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
     if training:
-        raise NotImplementedError("rrelu(training=True) is not available yet: its random slopes need a draw of their own")
+        result = input * _op("_rrelu_slopes")(input.detach(), lower, upper)
+        return input.copy_(result) if inplace else result
     return leaky_relu(input, (lower + upper) / 2, inplace)
 
 

@@ -187,13 +187,13 @@ def _score_gradient(grad, weights, value):
     return weights * (slope - T.reduce("sum", slope * weights, (3,)))
 
 
-@op("_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? bias, float scale, Tensor result, Tensor lse, bool causal) "
+@op("_attention_backward(Tensor slope, Tensor query, Tensor key, Tensor value, Tensor? bias, float scale, Tensor attended, Tensor lse, bool causal) "
     "-> (Tensor, Tensor, Tensor)", rule="keep", on="-", layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackwardBackward0")
-def _attention_backward(grad, query, key, value, bias, scale, result, lse, causal):
-    """The gradients of query, key and value by one kernel; the weights are computed again, block by block."""
+def _attention_backward(slope, query, key, value, bias, scale, attended, lse, causal):
+    """The gradients of query, key and value, given that of the result (`slope`), by one kernel; the weights are computed again, block by block."""
     batch, heads, rows, depth = query.shape
     keys, width = value.shape[-2:]
-    inputs = [grad, query, key, value, result, lse, scale] + ([bias] if bias is not None else [])
+    inputs = [slope, query, key, value, attended, lse, scale] + ([bias] if bias is not None else [])
     return tuple(T.native("attention_backward", [(x.shape, x.dtype) for x in (query, key, value)], inputs, [rows, keys, depth, width, heads],
                           units=batch * heads, scratch=flash.scratch_backward(query.dtype, depth, width, rows), cost=_work(query, value) * 2,
                           template=(query.dtype, bias is not None, causal), strided=(0, 1, 2, 3, 7)[:5 if bias is not None else 4]))
@@ -207,18 +207,18 @@ def _backward_by_definition(grad, query, key, value, bias, scale, causal):
 
 
 def _second_gradient(name):
-    def rule(grads, grad, query, key, value, bias, scale, causal):
-        given = {"grad": grad, "query": query, "key": key, "value": value, "bias": bias}
-        outs = _backward_by_definition(grad, query, key, value, bias, scale, causal)
+    def rule(grads, slope, query, key, value, bias, scale, causal):
+        given = {"slope": slope, "query": query, "key": key, "value": value, "bias": bias}
+        outs = _backward_by_definition(slope, query, key, value, bias, scale, causal)
         found = derivatives([o.node for o in outs], grads, [given[name].node])[0]
         return None if found is None else T.Sym(found)
     return rule
 
 
-for _name in ("grad", "query", "key", "value", "bias"):
+for _name in ("slope", "query", "key", "value", "bias"):
     _attention_backward.gradient(_name)(_second_gradient(_name))
 
 
-@_attention_backward.gradient("result", "lse", "scale")
+@_attention_backward.gradient("attended", "lse", "scale")
 def _(grad):
     return None                                          # parts of the definition above, not arguments of their own

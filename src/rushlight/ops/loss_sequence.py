@@ -35,17 +35,38 @@ def _(grads, results, log_probs, targets, starts, input_lengths, target_lengths,
     return _ctc_loss_backward(grads[0], results[0], results[1], log_probs, targets, starts, input_lengths, target_lengths, blank, longest, zero_infinity)
 
 
-@op(f"_ctc_loss_backward(Tensor grad, Tensor nll, Tensor alpha, Tensor log_probs, {_LENGTHS}, bool zero_infinity) -> Tensor", rule=None, on="-",
+@op(f"_ctc_loss_backward(Tensor slope, Tensor nll, Tensor alpha, Tensor log_probs, {_LENGTHS}, bool zero_infinity) -> Tensor", rule=None, on="-",
     layout="contiguous", out=False, node="CtcLossBackwardBackward0")
-def _ctc_loss_backward(grad, nll, alpha, log_probs, targets, starts, input_lengths, target_lengths, blank, longest, zero_infinity):
+def _ctc_loss_backward(slope, nll, alpha, log_probs, targets, starts, input_lengths, target_lengths, blank, longest, zero_infinity):
     """The gradient of `_ctc_loss` for log probabilities that sum to one, as log_softmax gives them: torch's convention."""
     _, batch, classes = log_probs.shape
     room = (longest * 4 + 2 + classes) * (8 if log_probs.dtype == "f64" else 4)
-    out, = T.native("ctc_backward", [(log_probs.shape, log_probs.dtype)], [grad, nll, alpha, log_probs, targets, starts, input_lengths, target_lengths],
+    out, = T.native("ctc_backward", [(log_probs.shape, log_probs.dtype)], [slope, nll, alpha, log_probs, targets, starts, input_lengths, target_lengths],
                     [*_ints(log_probs, longest, blank), int(zero_infinity)], units=batch, scratch=room)
     return out
 
 
-@_ctc_loss_backward.gradient("grad", "nll", "alpha", "log_probs")
-def _():
-    raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented: ctc_loss can be differentiated once")
+def _refused(x):
+    """A gradient that raises when it is computed, not when it is planned: a first derivative may be asked for with create_graph."""
+    error = ("RuntimeError", "derivative for aten::_ctc_loss_backward is not implemented: ctc_loss can be differentiated once")
+    return T.expand(T.cast(T.check(T.const(1, "i64"), 0, 1, error), x.dtype), x.shape)
+
+
+@_ctc_loss_backward.gradient("slope")
+def _(slope):
+    return _refused(slope)
+
+
+@_ctc_loss_backward.gradient("nll")
+def _(nll):
+    return _refused(nll)
+
+
+@_ctc_loss_backward.gradient("alpha")
+def _(alpha):
+    return _refused(alpha)
+
+
+@_ctc_loss_backward.gradient("log_probs")
+def _(log_probs):
+    return _refused(log_probs)

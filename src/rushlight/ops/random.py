@@ -1,9 +1,13 @@
 """Random numbers. The streams are torch's, bit for bit; they are drawn in C++ (csrc/rng.cpp), serially, in memory order."""
 from __future__ import annotations
 
+import math
+
 from ..compiler import trace as T
+from ..compiler.graph import dtype_code
 from ..registry import op
-from .common import OUT_PARAMETER_DTYPE
+from .common import OUT_PARAMETER_DTYPE, broadcast_shapes, numel_of, required
+from .sort import topk
 
 _OPTIONS = "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False"
 _LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False, MemoryFormat? memory_format=None"
@@ -62,3 +66,149 @@ def _feature_dropout(x, p, generator):
     noise = tuple(x.shape[:2]) + (1,) * (x.ndim - 2)
     kept = T.draw("bernoulli", noise, "b1", keep)
     return x * (T.cast(kept, x.dtype) / T.cast(keep, x.dtype))
+
+
+# ------------------------------------------------------------------- draws whose parameters are tensors (csrc/distributions.cpp)
+@op("_drawn_from(Tensor drawn, Tensor first, Tensor? second=None) -> Tensor", rule=None, on="-", out=False, node="DrawBackward0")
+def _drawn_from(drawn, first, second):
+    """Numbers that were drawn by these parameters: in the graph, with gradients of zero."""
+    return T.copy(drawn)
+
+
+@_drawn_from.gradient("drawn")
+def _(grad):
+    return None
+
+
+@_drawn_from.gradient("first")
+def _(first):
+    return T.expand(T.const(0, first.dtype), first.shape)
+
+
+@_drawn_from.gradient("second")
+def _(second):
+    return T.expand(T.const(0, second.dtype), second.shape)
+
+
+def _need_float(x, kernel, halves=False):
+    if x.dtype not in (("f32", "f64", "f16", "bf16") if halves else ("f32", "f64")):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{T.dtype_word(x.dtype)}'")
+
+
+def _one_by_one(kind, inputs, shape, errors=()):
+    """One draw for each element, in order."""
+    dtype = inputs[0].dtype
+    return T.native("draw_" + kind, [(shape, dtype)], inputs, [dtype_code(dtype), numel_of(shape)], errors=errors)[0]
+
+
+@op("poisson(Tensor self, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, node="PoissonBackward0")
+def poisson(self, generator):
+    """Numbers of events, each Poisson distributed with the rate an element says."""
+    _need_float(self, "poisson_cpu", halves=True)
+    return _one_by_one("poisson", [self], self.shape, [("RuntimeError", "invalid Poisson rate, expected rate to be non-negative")])
+
+
+@poisson.gradient("self")
+def _(grad, self):
+    return T.expand(T.const(0, grad.dtype), self.shape)
+
+
+@op("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, differentiable=False)
+def binomial(count, prob, generator):
+    """Numbers of successes in `count` trials that succeed with probability `prob`."""
+    for name, x in (("count", count), ("prob", prob)):
+        if not T.is_float(x.dtype):
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {T.dtype_word(x.dtype)}")
+    if count.dtype != prob.dtype:
+        raise RuntimeError(f"Found dtype {T.dtype_word(prob.dtype)} but expected {T.dtype_word(count.dtype)}")
+    _need_float(count, "binomial_cpu")
+    shape = broadcast_shapes(count.shape, prob.shape)
+    return _one_by_one("binomial", [T.expand(count, shape), T.expand(prob, shape)], shape)
+
+
+@op("_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, node="StandardGammaBackward0")
+def _standard_gamma(self, generator):
+    """Gamma distributed numbers of scale 1, each with the shape an element says."""
+    _need_float(self, "gamma_cpu")
+    return _one_by_one("gamma", [self], self.shape)
+
+
+@_standard_gamma.gradient("self")
+def _(grad, self, result):
+    return grad * _standard_gamma_grad(self, result)
+
+
+@op("_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, differentiable=False)
+def _standard_gamma_grad(self, output):
+    """How gamma draws move with their shape parameter."""
+    _need_float(self, "_standard_gamma_grad_cpu")
+    shape = broadcast_shapes(self.shape, output.shape)
+    return T.native("gamma_slopes", [(shape, self.dtype)], [T.expand(self, shape), T.expand(output, shape)], [dtype_code(self.dtype)], units=numel_of(shape), grain=64,
+                    cost=numel_of(shape) * 512)[0]
+
+
+@op("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, differentiable=False)
+def _sample_dirichlet(self, generator):
+    """Rows of shares that sum to 1: Dirichlet distributed, with the concentrations that each row says."""
+    _need_float(self, "dirichlet")
+    length = self.shape[-1]
+    return T.native("draw_dirichlet", [(self.shape, self.dtype)], [self], [dtype_code(self.dtype), numel_of(self.shape[:-1]), length])[0]
+
+
+@op("multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", rule=None, layout="contiguous", differentiable=False,
+    out="multinomial expects Long tensor out, got: {out}")
+def multinomial(self, num_samples, replacement, generator):
+    """Categories drawn by their weights, one row for each row of weights; without replacement no category twice.
+
+    Without replacement, or for one sample, each weight is divided by an exponential draw and the largest win: a race.
+    """
+    if not T.is_float(self.dtype):
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {T.dtype_word(self.dtype)}")
+    if self.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    count = self.shape[-1]
+    if not replacement and num_samples > count:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    shape = self.shape[:-1] + (num_samples,)
+    if numel_of(self.shape) == 0:
+        return T.expand(T.const(0, "i64"), shape)
+    if replacement and not (num_samples == 1):
+        words = "invalid multinomial distribution (encountering probability entry {})"
+        return T.native("draw_multinomial", [(shape, "i64")], [self], [dtype_code(self.dtype), numel_of(self.shape[:-1]), count, num_samples],
+                        errors=[("RuntimeError", words.format("< 0")), ("RuntimeError", words.format("= infinity or NaN")),
+                                ("RuntimeError", "invalid multinomial distribution (sum of probabilities <= 0)")])[0]
+    wide = T.cast(self, T.compute_dtype(self.dtype))
+    good = T.prim("le", T.const(0, wide.dtype), wide) & T.prim("lt", wide, T.const(math.inf, wide.dtype))
+    weights = required(good, wide, ("RuntimeError", "probability tensor contains either `inf`, `nan` or element < 0"))
+    last = self.ndim - 1
+    total = T.reduce("sum", weights, (last,))
+    weights = required(T.prim("lt", T.const(0, total.dtype), total), weights, ("RuntimeError", "invalid multinomial distribution (sum of probabilities <= 0)"))
+    race = T.draw("exponential", self.shape, self.dtype, T.const(1.0, "f64"))
+    ratio = T.cast(weights / T.cast(race, wide.dtype), self.dtype)
+    if count == 1:                                       # no choice; but the race is run, since the numbers after it depend on that
+        return T.cast(T.prim("lt", ratio, T.const(0, ratio.dtype)), "i64")
+    if num_samples == 1:
+        return T.argreduce("argmax", ratio, (last,))
+    return topk(ratio, num_samples)[1]
+
+
+@op("_rrelu_slopes(Tensor self, float lower, float upper, *, Generator? generator=None) -> Tensor", rule=None, on="-", layout="contiguous", out=False, differentiable=False)
+def _rrelu_slopes(self, lower, upper, generator):
+    """For each element that is not above zero a slope between the bounds, 1 for the others."""
+    _need_float(self, "rrelu_with_noise_out_cpu", halves=True)
+    return T.native("draw_rrelu", [(self.shape, self.dtype)], [self, T.cast(lower, "f64"), T.cast(upper, "f64")], [dtype_code(self.dtype), numel_of(self.shape)])[0]
+
+
+@op("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", rule=None, on="torch", out=False, node="NativeDropoutBackward0")
+def native_dropout(input, p, train):
+    """Dropout and the mask of what it kept."""
+    if train is False:
+        return input, T.expand(T.const(True, "b1"), input.shape)
+    _need_float(input, "dropout", halves=True)
+    dtype = T.compute_dtype(input.dtype)
+    keep = 1.0 - T.cast(p, "f64")
+    kept = T.draw("bernoulli", input.shape, "b1", keep)
+    scale = T.where(T.prim("eq", keep, T.const(0.0, "f64")), T.const(0.0, "f64"), 1.0 / keep)
+    return T.cast(T.cast(input, dtype) * T.cast(kept, dtype) * T.cast(scale, dtype), input.dtype), kept

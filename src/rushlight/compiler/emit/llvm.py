@@ -181,7 +181,26 @@ class Row:
         stride = a['strides'].get(k.inner, 0)
         moving = [(x, s) for x, s in zip(e.args, a['dynamic']) if k.varies(x)]
         valid = other = None
+        if a['guarded'] and not k.varies(e.args[-2]) and at.width > 1: return self.branched_load(e, at)
         if a['guarded']: valid, other = (self.element(x, at) for x in e.args[-2:])
+        return self.lanes_load(e, at, stride, moving, valid, other)
+
+    def branched_load(self, e, at):
+        """A guard that holds for the whole row or for none of it: one test instead of a mask."""
+        f, a = self.f, e.attrs
+        here = Var(f, self.spread(e.args[-1], at)) if e.dtype not in values.PAIR else [Var(f, x) for x in self.spread(e.args[-1], at)]
+        moving = [(x, s) for x, s in zip(e.args, a['dynamic']) if self.k.varies(x)]
+        for x, _ in moving: self.element(x, at)
+        with f.when(self.value(e.args[-2])):
+            v = self.lanes_load(e, at, a['strides'].get(self.k.inner, 0), moving, None, None)
+            for var, x in zip(here, v) if isinstance(here, list) else [(here, v)]: var.set(x)
+        return tuple(x.get() for x in here) if isinstance(here, list) else here.get()
+
+    def spread(self, e, at): return self.element(e, at) if self.k.varies(e) else self.value(e, at.width)
+
+    def lanes_load(self, e, at, stride, moving, valid, other):
+        """Neighbouring elements as a vector, others lane by lane."""
+        f, k, a = self.f, self.k, e.attrs
         if not moving and is_one(stride):
             p = values.address(f, self.base(e), at.index, e.dtype)
             if valid is None: return values.load(f, p, e.dtype, at.width, at.mask)
@@ -354,7 +373,7 @@ class NestEmitter(Evaluator):
         """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
         for e in self.exprs:
             if not self.varies(e) or e.op not in ('load', 'combine'): continue
-            if e.op == 'load' and (e.attrs['guarded'] or any(self.varies(a) for a in e.args)): return False
+            if e.op == 'load' and (any(self.varies(a) for a in e.args[:len(e.attrs['dynamic'])]) or e.attrs['guarded'] and self.varies(e.args[-2])): return False
             if not is_one(e.attrs['strides'].get(self.inner, 0)): return False
             if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
         for s in self.kernel.stores + self.kernel.columns:

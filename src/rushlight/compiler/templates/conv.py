@@ -17,10 +17,10 @@ run by run. Both have the order (tap, channel) of k, so the bits are the same.
 """
 from dataclasses import dataclass
 
-from rushlight.compiler.emit.ir import Var
+from rushlight.compiler.emit.ir import SIZE, Var
 from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, offset
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, transpose
 
 # of each of the three dimensions
 DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
@@ -149,8 +149,8 @@ def panel_function(module, dtype):
                 counter.step()
     for c, start in zip(cut, starts):
         c.set(start)
-    # Adjacent lanes are adjacent in the source, but for one place where a row of pixels ends
-    smooth = (n['advance_w'] * n['source_step_w']).eq(1) & (extents[2] > lanes - 2)
+    # Lanes follow each other in the source, but for one place where a row of pixels ends
+    smooth, spacing = extents[2] > lanes - 2, n['advance_w'] * n['source_step_w']
 
     def tap(taps, channel, run, done):
         move = [x * n[f'tap_move_{d}'] for d, x in zip('dhw', taps)]
@@ -172,9 +172,9 @@ def panel_function(module, dtype):
             scattered()
             return
 
-        def in_vectors():
-            vectors_of_pixels(f, elem, width, lanes, moved, offsets, valid, [c.get() for c in cut], to, run, n['source_channel'])
-        f.branch(smooth, in_vectors, scattered)
+        def in_vectors(every):
+            vectors_of_pixels(f, elem, width, lanes, moved, offsets, valid, [c.get() for c in cut], to, run, n['source_channel'], every)
+        f.branch(smooth & spacing.eq(1), lambda: in_vectors(1), lambda: f.branch(smooth & spacing.eq(2), lambda: in_vectors(2), scattered))
     for_taps(f, n, phase, k0, k_count, tap)
     return f
 
@@ -186,32 +186,45 @@ def sum_of(values):
     return total
 
 
-def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, run, channel_step):
-    """Each vector is read from one or two rows of the source."""
+def spaced_load(f, elem, lanes, at, mask, every):
+    """A vector of the elements at[0], at[every], ... (every: 1 or 2); where the mask is not set, zero and no memory is touched. None: all of them."""
+    if every == 1:
+        return f.load(at, elem, lanes, mask)
+    even = f.vector([int(i % 2 == 0) for i in range(lanes)], 'i1')
+    parts = []
+    for half in range(2):
+        wide = even if mask is None else f.shuffle(mask, [(half * lanes + i) // 2 for i in range(lanes)]) & even
+        parts.append(f.load(element(f, at, half * lanes, elem), elem, lanes, wide))
+    return f.shuffle(parts[0], [2 * i for i in range(lanes)], parts[1])
+
+
+def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, run, channel_step, every):
+    """Each vector is read from one or two rows of the source, of which `every` first or second element counts."""
     numbers = f.lanes(lanes)
     bases, masks = [], []
-    whole = None
+    partial = None
     for v in range(2):
         before = numbers < f.splat(f.convert('trunc', cut[v], 'i32'), lanes)
         first, second = valid[v] & before, valid[v] & ~before
         at = [f.const(v * lanes), f.min(cut[v] + v * lanes, f.const(v * lanes + lanes - 1))]
         starts = [f.convert('sext', f.load(element(f, offsets, a, 'i32'), 'i32'), 'i64') for a in at]
-        bases.append([element(f, source, starts[0], elem), element(f, source, starts[1] - (at[1] - v * lanes), elem)])
+        bases.append([element(f, source, starts[0], elem), element(f, source, starts[1] - (at[1] - v * lanes) * every, elem)])
         masks.append([first, second])
         missing = f.any(~first)
-        whole = missing if whole is None else whole | missing
+        partial = missing if partial is None else partial | missing
 
     def partly():
         with f.loop(f.const(0), run) as c:
             for v in range(2):
-                parts = [f.load(element(f, b, c * channel_step, elem), elem, lanes, m) for b, m in zip(bases[v], masks[v])]
+                parts = [spaced_load(f, elem, lanes, element(f, b, c * channel_step, elem), m, every) for b, m in zip(bases[v], masks[v])]
                 f.store(f.select(masks[v][0], parts[0], parts[1]), element(f, to, c * width + v * lanes, elem))
 
     def fully():
         with f.loop(f.const(0), run) as c:
             for v in range(2):
-                f.store(f.load(element(f, bases[v][0], c * channel_step, elem), elem, lanes), element(f, to, c * width + v * lanes, elem))
-    f.branch(whole, partly, fully)
+                value = spaced_load(f, elem, lanes, element(f, bases[v][0], c * channel_step, elem), None, every)
+                f.store(value, element(f, to, c * width + v * lanes, elem))
+    f.branch(partial, partly, fully)
 
 
 def lane_by_lane(f, elem, size, width, lanes, source, offsets, valid, to, run, channel_step):
@@ -235,29 +248,64 @@ def lane_by_lane(f, elem, size, width, lanes, source, offsets, valid, to, run, c
 
 # --------------------------------------------------------------------------------------------- rows of pixels, vectors along channels
 def rows_function(module, dtype):
-    """Copy the windows of `count` pixels from `pixel` on: element (pixel, k) at pixel * k_count + k."""
+    """Copy the windows of `count` pixels from `pixel` on: element (pixel, k) at pixel * k_count + k. The room has a vector to spare at its end."""
     elem, _, lanes = ELEMENT[dtype]
     f = Internal(module, 'window_rows', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
                                          ('i64', 'pixel'), ('i64', 'count')])
     source, room, phase, n, k0, k_count, pixel, count = f.args
-    phase, n = Integers(f, phase, PHASE_NAMES), Integers(f, n, INTS)
+    phase = {name: Integers(f, phase, PHASE_NAMES)[name] for name in PHASE_NAMES}
+    n = {name: Integers(f, n, INTS)[name] for name in INTS}
     extents = [phase[f'extent_{d}'] for d in 'dhw']
-    counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
-    with f.loop(f.const(0), count) as row:
-        where = [x * n[f'advance_{d}'] + phase[f'start_{d}'] for d, x in zip('dhw', counter.get())]
-        line = element(f, room, row * k_count, elem)
 
+    def pixels(body):
+        counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
+        with f.loop(f.const(0), count) as row:
+            where = [x * n[f'advance_{d}'] + phase[f'start_{d}'] for d, x in zip('dhw', counter.get())]
+            body(where, element(f, room, row * k_count, elem))
+            counter.step()
+
+    def tap_by_tap(where, line):
         def tap(taps, channel, run, done):
             place = [w + x * n[f'tap_move_{d}'] for d, w, x in zip('dhw', where, taps)]
-            inside = None
-            for d, x in zip('dhw', place):
-                here = x.ult(n[f'source_{d}'])
-                inside = here if inside is None else inside & here
+            inside = place[0].ult(n['source_d']) & place[1].ult(n['source_h']) & place[2].ult(n['source_w'])
             to = element(f, line, done, elem)
             at = element(f, source, sum_of([x * n[f'source_step_{d}'] for d, x in zip('dhw', place)]) + channel * n['source_channel'], elem)
-            f.branch(inside, lambda: copy_run(f, elem, lanes, at, n['source_channel'], to, run), lambda: zero_run(f, elem, lanes, to, run))
+
+            def outside():
+                spill_zeros(f, elem, lanes, to, run)
+
+            def adjacent():
+                spill_run(f, elem, lanes, at, to, run)
+            f.branch(inside, lambda: f.branch(n['source_channel'].eq(1), adjacent, lambda: copy_run(f, elem, lanes, at, n['source_channel'], to, run)), outside)
         for_taps(f, n, phase, k0, k_count, tap)
-        counter.step()
+
+    # Neighbouring taps are neighbours in memory, channels and all: a row of taps is one run
+    length = phase['count_w'] * n['depth']
+    merged = n['source_channel'].eq(1) & n['tap_move_w'].eq(1) & n['source_step_w'].eq(n['depth']) & (n['depth'] > 0)
+
+    def row_by_row(where, line):
+        first = split(f, k0 // length, phase['count_h'])
+        tap_rows, at, done = Counter(f, first, [None, phase['count_h']]), Var(f, k0 % length), Var(f, f.const(0))
+        before = f.max(f.const(0) - where[2], f.const(0)) * n['depth']       # elements of a row of taps that are left of the source's pixels
+        behind = f.max(f.min((n['source_w'] - where[2]) * n['depth'], length), before)
+        with f.loop_while(lambda: done.get() < k_count):
+            begin = at.get()
+            end = f.min(length, begin + (k_count - done.get()))
+            d, h = (w + x * n[f'tap_move_{k}'] for k, w, x in zip('dh', where, tap_rows.get()))
+            inside = d.ult(n['source_d']) & h.ult(n['source_h'])
+            to = element(f, line, done.get() - begin, elem)
+            low = f.select(inside, f.min(f.max(before, begin), end), end)
+            high = f.select(inside, f.max(f.min(behind, end), low), end)
+            from_ = element(f, source, d * n['source_step_d'] + h * n['source_step_h'] + where[2] * n['source_step_w'], elem)
+            with f.when(begin < low):
+                spill_zeros(f, elem, lanes, element(f, to, begin, elem), low - begin)
+            spill_run(f, elem, lanes, element(f, from_, low, elem), element(f, to, low, elem), high - low)
+            with f.when(high < end):
+                spill_zeros(f, elem, lanes, element(f, to, high, elem), end - high)
+            done.set(done.get() + end - begin)
+            at.set(f.const(0))
+            tap_rows.step()
+    f.branch(merged, lambda: pixels(row_by_row), lambda: pixels(tap_by_tap))
     return f
 
 
@@ -271,9 +319,34 @@ def copy_run(f, elem, lanes, source, step, target, count):
             f.store(f.load(element(f, source, i, elem), elem), element(f, target, i, elem))
 
     def apart():
-        with f.loop(f.const(0), count) as i:
+        done = Var(f, f.const(0))
+        if SIZE[elem] >= 4:
+            with f.when(step.eq(2)):
+                with f.loop_while(lambda: done.get() + lanes < count):     # one less than there are: the second vector goes beyond its last element
+                    at = element(f, source, done.get() * 2, elem)
+                    a, b = (f.load(element(f, at, k * lanes, elem), elem, lanes) for k in range(2))
+                    f.store(f.shuffle(a, [2 * i for i in range(lanes)], b), element(f, target, done.get(), elem))
+                    done.set(done.get() + lanes)
+        with f.loop(done.get(), count) as i:
             f.store(f.load(element(f, source, i * step, elem), elem), element(f, target, i, elem))
     f.branch(step.eq(1), adjacent, apart)
+
+
+def spill_run(f, elem, lanes, source, target, count):
+    """count adjacent elements, and zeros up to a whole vector: what is there is written after this."""
+    if SIZE[elem] < 4:                              # no masked loads of such elements
+        return copy_run(f, elem, lanes, source, f.const(1), target, count)
+    whole = count & -lanes
+    with f.loop(f.const(0), whole, lanes) as i:
+        f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
+    with f.when(whole < count):
+        f.store(f.load(element(f, source, whole, elem), elem, lanes, lane_mask(f, count - whole, lanes)), element(f, target, whole, elem))
+
+
+def spill_zeros(f, elem, lanes, target, count):
+    """count zeros and more, up to a whole vector."""
+    with f.loop(f.const(0), count, lanes) as i:
+        f.store(f.const(0, elem, lanes), element(f, target, i, elem))
 
 
 def zero_run(f, elem, lanes, target, count):
@@ -495,46 +568,88 @@ def weight_text(dtype):
     return module.text()
 
 
+LINES_ARGUMENTS = [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'), ('i64', 'depth')]
+
+
+def for_runs(f, n, shift, first, depth, body):
+    """The pixels [k0, k0 + depth), which start at `first` (d, h, w), cut at rows: body(done before, low, high, run, source offset of pixel low): pixels
+    [low, high) of the run are inside the source."""
+    at, row, done = Var(f, first[2]), Counter(f, first[:2], [None, n['pixels_h']]), Var(f, f.const(0))
+    advance = n['advance_w']
+    with f.loop_while(lambda: done.get() < depth):
+        run = f.min(n['pixels_w'] - at.get(), depth - done.get())
+        place = {d: x * n[f'advance_{d}'] + shift[d] for d, x in zip('dhw', [*row.get(), at.get()])}
+        inside = place['d'].ult(n['source_d']) & place['h'].ult(n['source_h'])
+        low, high = Var(f, f.const(0)), Var(f, run)
+        with f.when(place['w'] < 0):
+            low.set(f.min((f.const(0) - place['w'] + advance - 1) // advance, run))
+        with f.when(place['w'] + (run - 1) * advance > n['source_w'] - 1):
+            beyond = n['source_w'] - place['w']
+            high.set(f.max(f.select(beyond > 0, f.min((beyond + advance - 1) // advance, run), f.const(0)), low.get()))
+        low, high = f.select(inside, low.get(), f.const(0)), f.select(inside, high.get(), f.const(0))
+        body(done.get(), low, high, run, sum_of([place[d] * n[f'source_step_{d}'] for d in 'dhw']) + low * advance * n['source_step_w'])
+        done.set(done.get() + run)
+        at.set(f.const(0))
+        row.step()
+
+
 def lines_function(module, dtype):
     """What `count` lines (channel, tap) from `line` on read at the pixels [k0, k0 + depth): element (line, pixel) at line * depth + pixel."""
     elem, _, lanes = ELEMENT[dtype]
-    f = Internal(module, 'window_lines', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'),
-                                          ('i64', 'depth')])
+    f = Internal(module, 'window_lines', LINES_ARGUMENTS)
     source, room, n, line, count, k0, depth = f.args
-    n = Integers(f, n, WEIGHT_INTS)
+    n = {name: Integers(f, n, WEIGHT_INTS)[name] for name in WEIGHT_INTS}
     taps = [n[f'taps_{d}'] for d in 'dhw']
-    channel, *start = split(f, line, taps[0], taps[1], taps[2])
-    lines = Counter(f, [channel, *start], [None, *taps])
-    pixels = [n[f'pixels_{d}'] for d in 'dhw']
-    first = split(f, k0, pixels[1], pixels[2])
+    first = split(f, k0, n['pixels_h'], n['pixels_w'])
     step = n['advance_w'] * n['source_step_w']
-    with f.loop(f.const(0), count) as i:
-        channel, *tap = lines.get()
-        base = element(f, source, channel * n['source_channel'], elem)
-        to = element(f, room, i * depth, elem)
-        shift = {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
-        at, row, done = Var(f, first[2]), Counter(f, first[:2], [None, pixels[1]]), Var(f, f.const(0))
-        with f.loop_while(lambda: done.get() < depth):
-            run = f.min(pixels[2] - at.get(), depth - done.get())
-            place = {d: x * n[f'advance_{d}'] + shift[d] for d, x in zip('dhw', [*row.get(), at.get()])}
-            inside = place['d'].ult(n['source_d']) & place['h'].ult(n['source_h'])
-            # pixels [low, high) of the run are inside the source's row
-            advance = n['advance_w']
-            low = f.min(f.max((f.const(0) - place['w'] + advance - 1) // advance, f.const(0)), run)
-            low = f.select(place['w'] < 0, low, f.const(0))
-            beyond = n['source_w'] - place['w']
-            high = f.select(beyond > 0, f.min((beyond + advance - 1) // advance, run), f.const(0))
-            low, high = f.select(inside, low, f.const(0)), f.select(inside, high, f.const(0))
-            high = f.max(high, low)
-            here = element(f, to, done.get(), elem)
-            zero_run(f, elem, lanes, here, low)
-            away = sum_of([place[d] * n[f'source_step_{d}'] for d in 'dhw']) + low * step
-            copy_run(f, elem, lanes, element(f, base, away, elem), step, element(f, here, low, elem), high - low)
-            zero_run(f, elem, lanes, element(f, here, high, elem), run - high)
-            done.set(done.get() + run)
-            at.set(f.const(0))
-            row.step()
-        lines.step()
+    shift = lambda tap: {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
+
+    def line_by_line():
+        lines = Counter(f, split(f, line, *taps), [None, *taps])
+        with f.loop(f.const(0), count) as i:
+            channel, *tap = lines.get()
+            base = element(f, source, channel * n['source_channel'], elem)
+            to = element(f, room, i * depth, elem)
+
+            def run(done, low, high, length, away):
+                here = element(f, to, done, elem)
+                zero_run(f, elem, lanes, here, low)
+                copy_run(f, elem, lanes, element(f, base, away, elem), step, element(f, here, low, elem), high - low)
+                zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
+            for_runs(f, n, shift(tap), first, depth, run)
+            lines.step()
+
+    def channels_together():
+        """Channels are adjacent in the source: squares of pixels and channels are transposed in registers."""
+        total = taps[0] * taps[1] * taps[2]
+        numbers = Counter(f, [f.const(0)] * 3, [None, *taps[1:]])
+        with f.loop(f.const(0), total) as tap:
+            begin = (line - tap + total - 1) // total            # channels whose line of this tap is among ours
+            end = (line + count - tap + total - 1) // total
+            row = lambda channel: element(f, room, (channel * total + tap - line) * depth, elem)
+
+            def run(done, low, high, length, away):
+                with f.loop(begin, end) as channel:
+                    with f.when((high - low) < length):
+                        here = element(f, row(channel), done, elem)
+                        zero_run(f, elem, lanes, here, low)
+                        zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
+                from_ = element(f, source, away, elem)
+                together = end - ((end - begin) % 8)
+                whole = (high - low) & -8
+                with f.loop(begin, together, 8) as channel:
+                    with f.loop(f.const(0), whole, 8) as p:
+                        square = [f.load(element(f, from_, (p + i) * step + channel, elem), elem, 8) for i in range(8)]
+                        for i, values in enumerate(transpose(f, square)):
+                            f.store(values, element(f, row(channel + i), done + low + p, elem))
+                    with f.loop(whole, high - low) as p:
+                        for i in range(8):
+                            f.store(f.load(element(f, from_, p * step + channel + i, elem), elem), element(f, row(channel + i), done + low + p, elem))
+                with f.loop(together, end) as channel:
+                    copy_run(f, elem, lanes, element(f, from_, channel, elem), step, element(f, row(channel), done + low, elem), high - low)
+            for_runs(f, n, shift(numbers.get()), first, depth, run)
+            numbers.step()
+    f.branch(n['source_channel'].eq(1) & step.ne(1), channels_together, line_by_line)
     return f
 
 
@@ -646,7 +761,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, per_batch), 1)), 1)
     scratch = pr.select(scattered, unit_panels * ((ROWS + 1) * size) * unit_columns, 0)
     if channels_last:
-        scratch = scratch + unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, most_k + 8) * size
+        scratch = scratch + unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, most_k + 8) * size + lanes * size
     units = pr.select(pr.eq(most_pixels * rows, 0), 0, per_batch * batch)
     product_step = Step(kernel_text(dtype, channels_last, epilogue), 'convolve',
                         [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
@@ -698,5 +813,3 @@ def lower_weight(program, dtype, shape, source, gradient, target):
                         shape.groups * work, scratch)
     return [count * pixels * (width * size)], [packing, product_step]
 
-
-__all__ = ['Shape', 'Tensor', 'kernel_text', 'lower_weight', 'lower_windows', 'offset']

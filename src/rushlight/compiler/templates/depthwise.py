@@ -10,7 +10,7 @@ Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
-from rushlight.compiler.templates.conv import INTS, PHASE_NAMES, Integers, copy_run, phase_function, split, sum_of, zero_run
+from rushlight.compiler.templates.conv import INTS, PHASE_NAMES, Integers, copy_run, phase_function, spill_run, split, sum_of, zero_run
 from rushlight.compiler.templates.gemm import Step, store_partial
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add
 
@@ -76,17 +76,8 @@ def pad_function(module, dtype):
 
 def fill_run(f, dtype, source, step, target, count):
     """count elements that are `step` apart, to adjacent ones, and zeros up to a whole vector: what is there is zero, or is written after this."""
-    elem, size, lanes = ELEMENT[dtype]
-
-    def adjacent():
-        whole = count & -lanes
-        with f.loop(f.const(0), whole, lanes) as i:
-            f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
-        with f.when(whole < count):
-            f.store(f.load(element(f, source, whole, elem), elem, lanes, lane_mask(f, count - whole, lanes)), element(f, target, whole, elem))
-    if size < 4:                                # no masked loads of such elements
-        return copy_run(f, elem, lanes, source, step, target, count)
-    f.branch(step.eq(1), adjacent, lambda: copy_run(f, elem, lanes, source, step, target, count))
+    elem, _, lanes = ELEMENT[dtype]
+    f.branch(step.eq(1), lambda: spill_run(f, elem, lanes, source, target, count), lambda: copy_run(f, elem, lanes, source, step, target, count))
 
 
 def clear_plane(f, dtype, room, plane):

@@ -152,3 +152,14 @@ class _Iterator:
 
     def __next__(self):
         return self._fetch(next(self._sampler_iter))
+
+
+# torch's names for the iterators
+_BaseDataLoaderIter = _SingleProcessDataLoaderIter = _Iterator
+
+
+def __getattr__(name: str):
+    if name == "_MultiProcessingDataLoaderIter":
+        from .workers import ManyIterator
+        return ManyIterator
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
