@@ -227,14 +227,14 @@ template <class T> static void complex_lines(char** p, const int64_t* n, int64_t
   });
 }
 
-// out (complex: length / 2 + 1 a line, or with n[4] all of them) <- in (real); n[5], n[6]: scale; n[7]: the conjugate
+// out (complex: length / 2 + 1 a line, or with n[4] all of them) <- in (real); n[5], n[6]: scale
 template <class T> static void real_to_complex(char** p, const int64_t* n, int64_t lo, int64_t hi) {
   int64_t length = n[2], inner = n[3], half = length / 2, wanted = n[4] ? length : half + 1;
   bool even = length % 2 == 0;
   auto transform = transform_of<T>(even ? half : length);
   int64_t together = lines_together<T>(transform->room(), inner);
   Lines<T> a(transform->room() * together);
-  T scale = (T)scale_of(n[5], n[6]), turn = n[7] ? -scale : scale;
+  T scale = (T)scale_of(n[5], n[6]);
   each_group(inner, together, lo, hi, [&](int64_t outer, int64_t at, int64_t lines) {
     T *xr = a.xr, *xi = a.xi, *yr = a.yr, *yi = a.yi;
     for (int64_t q = 0; q < lines; q++) {
@@ -246,19 +246,19 @@ template <class T> static void real_to_complex(char** p, const int64_t* n, int64
     const T *wr = transform->fold_re.data(), *wi = transform->fold_im.data();
     for (int64_t q = 0; q < lines; q++) {
       T* y = (T*)p[0] + 2 * start(outer, at, q, wanted, inner);
-      if (!even) for (int64_t k = 0; k <= half; k++) { y[2 * k * inner] = xr[k * lines + q] * scale; y[2 * k * inner + 1] = xi[k * lines + q] * turn; }
+      if (!even) for (int64_t k = 0; k <= half; k++) { y[2 * k * inner] = xr[k * lines + q] * scale; y[2 * k * inner + 1] = xi[k * lines + q] * scale; }
       else for (int64_t k = 0; k <= half; k++) {               // of z = even + i odd elements: E + w O, from z's value here and at the mirrored place
         int64_t i = (k == half ? 0 : k) * lines + q, j = (k == 0 ? 0 : half - k) * lines + q;
         T er = (xr[i] + xr[j]) * T(0.5), ei = (xi[i] - xi[j]) * T(0.5), dr = (xi[i] + xi[j]) * T(0.5), di = (xr[j] - xr[i]) * T(0.5);
         y[2 * k * inner] = (er + (dr * wr[k] - di * wi[k])) * scale;
-        y[2 * k * inner + 1] = (ei + (dr * wi[k] + di * wr[k])) * turn;
+        y[2 * k * inner + 1] = (ei + (dr * wi[k] + di * wr[k])) * scale;
       }
       for (int64_t k = half + 1; k < wanted; k++) { y[2 * k * inner] = y[2 * (length - k) * inner]; y[2 * k * inner + 1] = -y[2 * (length - k) * inner + 1]; }
     }
   });
 }
 
-// out (real, length a line) <- in (complex, length / 2 + 1 a line); n[5], n[6]: scale; n[7]: of the conjugate.
+// out (real, length a line) <- in (complex, length / 2 + 1 a line); n[5], n[6]: scale.
 // The imaginary parts of the first element and, for even lengths, of the last are not looked at.
 template <class T> static void complex_to_real(char** p, const int64_t* n, int64_t lo, int64_t hi) {
   int64_t length = n[2], inner = n[3], half = length / 2, given = half + 1;
@@ -266,14 +266,14 @@ template <class T> static void complex_to_real(char** p, const int64_t* n, int64
   auto transform = transform_of<T>(even ? half : length);
   int64_t together = lines_together<T>(transform->room(), inner);
   Lines<T> a(transform->room() * together);
-  T scale = (T)scale_of(n[5], n[6]), turn = n[7] ? T(-1) : T(1);
+  T scale = (T)scale_of(n[5], n[6]);
   each_group(inner, together, lo, hi, [&](int64_t outer, int64_t at, int64_t lines) {
     T *xr = a.xr, *xi = a.xi, *yr = a.yr, *yi = a.yi;           // the parts are swapped for an inverse transform
     const T *wr = transform->fold_re.data(), *wi = transform->fold_im.data();
     for (int64_t q = 0; q < lines; q++) {
       const T* x = (const T*)p[1] + 2 * start(outer, at, q, given, inner);
       auto re = [&](int64_t k) { return x[2 * k * inner]; };
-      auto im = [&](int64_t k) { return k == 0 || (even && k == half) ? T(0) : x[2 * k * inner + 1] * turn; };
+      auto im = [&](int64_t k) { return k == 0 || (even && k == half) ? T(0) : x[2 * k * inner + 1] * scale; };
       if (even) for (int64_t k = 0; k < half; k++) {            // (X[k] + X*[h-k]) + i conj(w) (X[k] - X*[h-k])
         T ar = re(k), ai = im(k), br = re(half - k), bi = -im(half - k);
         T dr = ar - br, di = ai - bi, cr = dr * wr[k] + di * wi[k], ci = di * wr[k] - dr * wi[k];

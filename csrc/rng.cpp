@@ -634,7 +634,15 @@ static int native_normal(Call& c, PyObject** outs, int) {
     double mean = a.real(), std = a.real();
     const int64_t* size;
     int n = a.sym_list(&size);
-    Tensor* t = factory_target(n, size, read_options(a, g_default_dtype, Device::CPU));
+    DType dtype = g_default_dtype, asked;
+    Args options = a;
+    bool has_out = c.form == 2 && c.ndest;
+    if (has_out) dtype = c.dests[0]->layout->dtype;
+    if (options.dtype(&asked) && has_out && asked != dtype) {
+      raise(PyExc_RuntimeError, "dtype %s does not match dtype of out parameter (%s)", scalar_type_name(asked), scalar_type_name(dtype));
+      return -1;
+    }
+    Tensor* t = factory_target(n, size, read_options(a, dtype, Device::CPU));
     return give(t, t && normal_into(t, g, mean, std), outs);
   }
   Tensor* mean = c.overload != 2 ? a.tensor() : nullptr;

@@ -133,6 +133,7 @@ _LAZY_NAMES = {name: module for module, names in {
                          "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting "
                          "autocast_decrement_nesting is_autocast_available",
     "_ops": "classes",
+    "jit": "ScriptModule",
     "func": "vmap",
     "settings": "PyTorchFileReader PyTorchFileWriter set_deterministic_debug_mode get_deterministic_debug_mode set_warn_always is_warn_always_enabled get_num_interop_threads "
                 "set_num_interop_threads set_flush_denormal compiled_with_cxx11_abi is_vulkan_available get_device_module _check_with "

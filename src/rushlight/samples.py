@@ -327,3 +327,18 @@ def linear_algebra(kind: str) -> Maker:
         }
         return cases[kind]()
     return make
+
+
+def transforms(kind: str, rank: int) -> Maker:
+    """Signals of lengths with small and large prime factors, along inner and outer dimensions, cut and filled."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -1, 1)
+        if kind == "frequencies": return [Sample(5), Sample(8, 0.5), Sample(1)]
+        if kind == "shift": return [Sample(t(5)), Sample(t(4, 6)), Sample(t(3, 4, 5), 1), Sample(t(2, 7), (0, 1)), Sample(t(0, 3))]
+        if rank == 1:
+            out = [Sample(t(n)) for n in ((2, 3, 4, 5, 8, 12, 17, 30, 64, 77, 101, 128, 256) if kind == "inverse" else (1, 2, 3, 4, 5, 8, 12, 17, 30, 64, 77, 101, 128, 256))]
+            return out + [Sample(t(3, 20)), Sample(t(20, 5), dim=0), Sample(t(2, 9, 21), dim=1), Sample(t(6), 9), Sample(t(9), 6, norm="ortho"), Sample(t(4, 7), norm="forward")]
+        return [Sample(t(4, 6)), Sample(t(2, 5, 8)), Sample(t(6, 7), (4, 9)), Sample(t(3, 4, 5), dim=(0, 2)), Sample(t(9, 20), norm="ortho"), Sample(t(5, 4), norm="forward")]
+    return make

@@ -6,20 +6,18 @@ import math
 from .samples import Maker, Sample, _draw
 
 
-def attending(kind: str = "") -> Maker:
-    """Queries, keys and values, with each kind of mask, shared heads and a scale; `kernel`: as the kernel takes them."""
+def attending() -> Maker:
+    """Queries, keys and values, with each kind of mask, shared heads and a scale; some of several blocks of either."""
     def make(seed=0):
         import numpy as np
         rng = np.random.default_rng(seed)
         t = lambda *shape: _draw(rng, shape, -2, 2)
         mask = rng.integers(0, 2, (5, 7)).astype(bool)
         mask[0] = False                                # a query that sees nothing
-        if kind == "kernel":
-            return [Sample(t(2, 3, 5, 8), t(2, 3, 7, 8), t(2, 3, 7, 4), None, 0.5, False), Sample(t(1, 2, 60, 8), t(1, 2, 60, 8), t(1, 2, 60, 8), t(1, 1, 60, 60), 0.3, True),
-                    Sample(t(1, 2, 300, 8), t(1, 2, 150, 8), t(1, 2, 150, 8), None, 0.3, True), Sample(t(2, 1, 3, 5), t(2, 1, 140, 5), t(2, 1, 140, 17), t(2, 1, 3, 140), 1.0, False)]
         return [Sample(t(4, 8), t(6, 8), t(6, 3)), Sample(t(2, 5, 8), t(2, 7, 8), t(2, 7, 8), mask), Sample(t(2, 3, 5, 4), t(2, 3, 7, 4), t(2, 3, 7, 4), t(2, 1, 5, 7)),
                 Sample(t(2, 3, 9, 4), t(2, 3, 9, 4), t(2, 3, 9, 6), is_causal=True), Sample(t(2, 4, 5, 8), t(2, 2, 7, 8), t(2, 2, 7, 8), scale=0.5, enable_gqa=True),
-                Sample(t(1, 2, 70, 16), t(1, 2, 150, 16), t(1, 2, 150, 16)), Sample(t(2, 5, 8), t(2, 0, 8), t(2, 0, 8)), Sample(t(3, 1, 40), t(3, 33, 40), t(3, 33, 40))]
+                Sample(t(1, 2, 70, 16), t(1, 2, 150, 16), t(1, 2, 150, 16)), Sample(t(2, 5, 8), t(2, 0, 8), t(2, 0, 8)), Sample(t(3, 1, 40), t(3, 33, 40), t(3, 33, 40)),
+                Sample(t(1, 2, 300, 3), t(1, 2, 150, 3), t(1, 2, 150, 3), is_causal=True), Sample(t(1, 60, 4), t(1, 270, 4), t(1, 270, 5), t(60, 270))]
     return make
 
 

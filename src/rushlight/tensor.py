@@ -243,6 +243,21 @@ def storage_from_file(filename, shared=False, nbytes=0):
     return _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()
 
 
+def _storage_bytes(storage):
+    """A storage as a tensor of its bytes."""
+    return _C.tensor_over(storage, _C.uint8, 0, (storage.nbytes(),), (1,))
+
+
+def _storage_getitem(self, index):
+    """One byte, or a storage over some of them."""
+    if isinstance(index, slice):
+        if index.step not in (None, 1):
+            raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+        return _C.frombuffer(_storage_bytes(self).numpy()[index], dtype=_C.uint8).untyped_storage() if len(range(*index.indices(self.nbytes()))) else _C.tensor(
+            [], dtype=_C.uint8).untyped_storage()
+    return _storage_bytes(self)[index].item()
+
+
 def install():
     """Put everything on the type. Called once, after the operators are registered."""
     for name, function in faces.methods().items():
@@ -256,7 +271,10 @@ def install():
                  "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
-    _C.UntypedStorage.from_file = staticmethod(storage_from_file)
+    storage = _C.UntypedStorage
+    storage.from_file, storage.untyped, storage.__getitem__ = staticmethod(storage_from_file), lambda self: self, _storage_getitem
+    storage.__dlpack__ = lambda self, **options: _storage_bytes(self).__dlpack__(**options)
+    storage.__dlpack_device__ = lambda self: (1, 0)
     Tensor.__array_priority__ = 1000
     Tensor.__array_wrap__ = _array_wrap
     Tensor.__name__ = "Tensor"               # in Python's own messages too, which give the C name: unsupported operand … 'Tensor' and 'str'

@@ -19,19 +19,17 @@ TURNS = (torch.bfloat16, torch.float64, torch.float16, torch.uint8)
 CAT_OUT = "torch raises TypeError for the same refusal"
 TRIGAMMA = "torch's float32 trigamma is off by 1e-6 near its poles"
 WINDOWS = "bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall".split()
-DRAW = "a draw is not part of the graph; torch connects it with zero gradients"
 # (entry, kind of check): (words that every finding of that kind has, why)
 KNOWN = {
     ("cat", "out"): ("can't be cast", CAT_OUT), ("stack", "out"): ("can't be cast", CAT_OUT), ("hstack", "out"): ("can't be cast", CAT_OUT),
     ("vstack", "out"): ("can't be cast", CAT_OUT), ("dstack", "out"): ("can't be cast", CAT_OUT), ("column_stack", "out"): ("can't be cast", CAT_OUT),
     ("cat", "error"): ("error input 6", "an empty out= tensor that is also an operand: torch refuses the object, here only shared memory counts"),
     ("narrow", "error"): ("must be int, not Tensor", "a tensor as `start` is refused by its type, not by its dtype"),
-    ("normal", "gradient"): ("require grad", DRAW), ("normal/number_mean", "gradient"): ("require grad", DRAW), ("bernoulli", "gradient"): ("require grad", DRAW),
-    ("normal", "out"): ("", "torch draws in the dtype of out=; here the result is drawn, then converted"),
-    ("normal/number_mean", "out"): ("", "torch draws in the dtype of out=; here the result is drawn, then converted"),
-    ("bernoulli", "out"): ("can't be cast", "torch draws in the dtype of out=; here the result is drawn, then converted"),
-    ("nn.functional.rrelu", "call"): ("rrelu(training=True)", "the random slopes are not there yet"),
-    ("nn.functional.rrelu", "inplace"): ("rrelu(training=True)", "the random slopes are not there yet"),
+    ("normal/number_mean", "out"): ("must match", "torch does not resize out= here, and fails"),
+    ("as_strided_scatter", "gradient"): ("argument 0", "torch passes the gradient of input where src was written, and none elsewhere; it should be the other way round"),
+    ("narrow_copy", "error"): ("", "the errors are narrow's, which say more"),
+    ("quantile", "gradient"): ("argument 1: a tensor", "of q, where the interpolation does not depend on it: zeros here, None in torch"),
+    ("nanquantile", "gradient"): ("argument 1: a tensor", "as quantile"),
     ("nn.functional.layer_norm", "gradient"): ("argument", "rows of one element: the exact gradient is 0; torch's is rounding times 1/sqrt(eps)"),
     ("norm/nuc", "call"): ("linalg.svd", "needs the singular values"), ("norm/nuc", "out"): ("linalg.svd", "needs the singular values"),
     ("nansum", "out"): ("nansum_cpu", "torch has no kernel for an integer out= of floats; here they are summed as integers"),

@@ -17,8 +17,10 @@ from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
 from .graph import closure as closure_of
 from .loops import Kernel, Memory, closure, is_zero
 from .memory import Allocator, hazard, share_temporaries
+from .request import channels_last_strides, is_channels_last
 from .schedule import schedule
 from .steps import Step
+from .symbolic import product
 
 
 def nest_step(kernel, program):
@@ -79,6 +81,12 @@ class Build:
 
     def layout(self, node):
         if node.op == 'partial': return partial_layout(self.program, node)
+        if node.ndim not in (4, 5): return None
+        # A temporary image lies as the images it is made from: channels innermost, if they are.
+        for n in closure_of([node]):
+            memory = self.inputs.get(n)
+            if memory is None or not same_shape(memory.shape, node.shape) or not is_channels_last(memory.shape, memory.strides): continue
+            return node.shape, channels_last_strides(node.shape), product(node.shape)
         return None
 
     def redirect(self, node, why):

@@ -247,7 +247,7 @@ def partition(outputs, grads, cotangents, keep_outputs=True):
         if n in dependent: kept = None
         elif n.op == 'input': kept = n
         elif n in free: kept = free[n]
-        else: kept = n if small or n.op in DEAR and _runs(n, forward) or _routine_result(n, forward) else None
+        else: kept = n if small or n.attrs.get('kept') or n.op in DEAR and _runs(n, forward) or _routine_result(n, forward) else None
         if kept is None: todo.extend(reversed(n.args))
         else:
             stands_for[n] = kept

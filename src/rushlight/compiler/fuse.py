@@ -244,6 +244,9 @@ class Builder:
             return self.load(memory, view)
         args = [self.value(a, self.aligned(view, node, a)) for a in node.args]
         if op == 'loop': return self.expr(op, args, node.dtype, index=node.attrs['index'], region=node.attrs['region'])
+        if node.dtype == 'i64' and op in ('add', 'sub', 'mul', 'neg'):
+            index = index_arithmetic(op, [as_affine(a) for a in args])
+            if index is not None: return self.index_expr(index)
         return self.expr(op, args, node.dtype)
 
     def load(self, memory, view, guard=None):
@@ -262,8 +265,7 @@ class Builder:
         comps = []
         for i, e in enumerate(node.args[1:1 + rank]):
             v = self.value(e, self.aligned(view, node, e))
-            comps.append(ZERO if is_one(x.shape[i]) and not node.attrs['guarded'] else v.attrs['affine'] if v.op == 'index'
-                         else Affine({}, v.attrs['expr']) if v.op == 'size' else v)
+            comps.append(ZERO if is_one(x.shape[i]) and not node.attrs['guarded'] else as_affine(v) or v)
         if not node.attrs['guarded']: return self.value(x, tuple(comps))
         valid, other = (self.value(a, self.aligned(view, node, a)) for a in node.args[1 + rank:])
         memory = self.fusion.memory_of_view(x, self.wave)
@@ -362,6 +364,24 @@ class Builder:
         plain = all(isinstance(c, Affine) and is_zero(c.const) and len(c.terms) == 1 and all(map(is_one, c.terms.values())) for c in own)
         if self.row_axes or not plain or {a for c in own for a in c.terms} != set(range(self.rank)):
             raise MustStore(node, 'a reduction over outer dimensions is needed in another space than its own')
+
+
+def as_affine(e):
+    """An i64 expression as an Affine, if it is one."""
+    if e.op == 'index': return e.attrs['affine']
+    if e.op == 'size': return Affine({}, e.attrs['expr'])
+    return Affine({}, e.attrs['value']) if e.op == 'const' and e.dtype == 'i64' else None
+
+
+def index_arithmetic(op, comps):
+    """Sums and multiples of indices are indices still: the recipe computes what does not vary, and a load has a stride instead of lanes."""
+    if any(c is None for c in comps): return None
+    if op == 'neg': return comps[0].scale(-1)
+    a, b = comps
+    if op == 'mul':
+        if a.terms and b.terms: return None
+        return a.scale(b.const) if a.terms else b.scale(a.const)
+    return a + (b if op == 'add' else b.scale(-1))
 
 
 def memory_rest(partial): return [i for i in range(partial.ndim) if i not in partial.attrs['dims']]
@@ -522,16 +542,16 @@ class Fusion:
         return steps
 
     def forward(self, users):
-        """A result that is only another view of a matrix product is written by the product itself."""
+        """A result that is only another view of a product or a scatter is written by that itself."""
         self.forwarded = set()
         for t in list(self.roots):
             n, chain = t, []
             while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
                 chain.append(n)
                 n = n.args[0]
-            if not chain or n.op not in PRODUCTS or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
+            if not chain or n.op not in PRODUCTS | {'scatter'} or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
             memory = self.memory_beneath(chain, self.memory(t))
-            if memory is not None and (is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
+            if memory is not None and (n.op == 'scatter' or is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
                 self.memories[n] = memory
                 self.written_by(n, t)
 

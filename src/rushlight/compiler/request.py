@@ -63,7 +63,6 @@ def add_tensor(t, description, what, contracted=None):
     shape, strides = tensor_slots(t.program, description, f'{what}{len(t.inputs)}', contracted)
     node = t.graph.node('input', (), {'index': len(t.inputs)}, shape, DTYPE_OF_CODE[code])
     value = T.Sym(node)
-    t.state.strides[node] = strides
     if bits & CONJ: value = T.conj(value)
     if bits & NEG: value = -value
     t.inputs.append(node)
@@ -396,6 +395,31 @@ def columns_strides(shape):
     return (*contiguous_strides(shape[:-2] + (shape[-1], shape[-2]))[:-2], 1, at_least_one(shape[-2])) if len(shape) > 1 else contiguous_strides(shape)
 
 
+def split_columns_strides(shape, count):
+    """The same for matrices whose rows are `count` leading dimensions together, and whose columns are the others."""
+    rows = 1
+    for size in shape[:count]: rows = rows * at_least_one(size)
+    return (*contiguous_strides(shape[:count]), *(s * rows for s in contiguous_strides(shape[count:])))
+
+
+def transformed_strides(t, shape, words):
+    """Dense, the other dimensions first in the order of the first argument's memory, then those named; `sorted` first: these in that order too."""
+    strides, dims = t.strides[0], [int(w) for w in words if w != 'sorted']
+    def ordered(ds):
+        out = []
+        for d in ds:
+            at = len(out)
+            while at and not is_one(shape[d]) and not is_one(shape[out[at - 1]]) and strides[out[at - 1]] < strides[d]: at -= 1
+            out.insert(at, d)
+        return out
+    order = ordered([d for d in range(len(shape)) if d not in dims]) + (ordered(sorted(dims)) if 'sorted' in words else dims)
+    found, step = [0] * len(shape), 1
+    for d in reversed(order):
+        found[d] = step
+        step = step * at_least_one(shape[d])
+    return tuple(found)
+
+
 def at_least_one(size): return 1 if isinstance(size, int) and size == 0 else size
 
 
@@ -404,6 +428,8 @@ def output_strides(t, node, number=0):
     shape = node.shape
     layout = t.layout[number] if isinstance(t.layout, tuple) else t.layout
     if layout == 'columns': return columns_strides(shape)
+    if layout.startswith('columns '): return split_columns_strides(shape, int(layout.split()[1]))
+    if layout.startswith('transformed '): return transformed_strides(t, shape, layout.split()[1:])
     if layout == 'first innermost':       # the first dimension runs fastest
         strides = contiguous_strides(tuple(shape[1:]) + tuple(shape[:1]))
         return strides[-1:] + strides[:-1]

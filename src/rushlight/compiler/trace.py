@@ -34,7 +34,6 @@ class Tracing:
         self.graph, self.default = graph, default
         self.result_dtype = []          # of the operators being inlined, innermost last
         self.device = None
-        self.strides = {}               # of the inputs (see channels_last)
 
 
 @contextmanager
@@ -398,13 +397,10 @@ def loop(test, body, carry, operands=(), trips=None):
     return scalar_loop(test, body, carry, operands, trips)
 
 
-def channels_last(x):
-    """Is x an argument whose channels lie innermost in memory? Only for the choice between two forms that give the same bits."""
-    node = x.node
-    while node.op in ('cast', 'reshape', 'call', 'stop'): node = node.args[0]
-    if node not in current().strides: return False
-    from .request import is_channels_last
-    return is_channels_last(node.shape, current().strides[node])
+def branch(condition, body, operands, otherwise):
+    """body(*operands) where the condition holds, else `otherwise`; skipped where no lane needs it. See region.py."""
+    from .region import branch as lazy
+    return lazy(condition, body, operands, otherwise)
 
 
 def stored(x):
@@ -420,6 +416,11 @@ def as_real(x):
 def as_complex(x):
     """Pairs of real numbers in memory (the last dimension) as complex ones. For `decompose`: it has no gradient."""
     return Sym(x.node.graph.node('as_complex', (x.node,), None, x.shape[:-1], promotion.complex_dtype(x.dtype)))
+
+
+def kept(x):
+    """A value without a gradient that the backward reads instead of computing it again."""
+    return Sym(x.node.graph.node('stop', (x.node,), {'kept': True}, x.shape, x.dtype))
 
 
 def stop(x): return Sym(x.node.graph.node('stop', (x.node,), None, x.shape, x.dtype))

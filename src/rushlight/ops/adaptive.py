@@ -223,7 +223,7 @@ def _adaptive_max(count):
         if _empty((*shape, *image.shape)):
             return back(T.expand(T.const(0, self.dtype), shape)), back(T.expand(T.const(0, "i64"), shape))
         best, place = _adaptive_largest(image, output_size)
-        return back(best), back(place)
+        return back(best), back(T.kept(place))
 
     @pool.gradient("self")
     def _(grad, self, indices):
@@ -260,7 +260,7 @@ def _fractional(count):
             if m + k - 1 > n:
                 raise RuntimeError(f"{name}{'_out' if count == 3 else ''}(): pool {what} {hint(k)} too large relative to input {what} {hint(n)}")
         best, place = _fractional_largest(image, kernel_size, output_size, random_samples, count)
-        return back(best), back(place)
+        return back(best), back(T.kept(place))
 
     @pool.gradient("self")
     def _(grad, self, indices):

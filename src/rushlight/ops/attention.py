@@ -131,7 +131,7 @@ def _weights(query, key, scale, bias):
 
 # ----------------------------------------------------------------------------------------- without the matrix of weights
 @op("_attention(Tensor query, Tensor key, Tensor value, Tensor? bias, float scale, bool causal) -> (Tensor, Tensor)", rule="keep", on="-",
-    layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackward0", samples=attending("kernel"))
+    layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackward0")
 def _attention(query, key, value, bias, scale, causal):
     """(result, logarithm of each row's sum of weights) of queries, keys and values [batch, head, row, feature] by one kernel that keeps a block of weights at
     a time. The bias is [batch or 1, head or 1, row, key]."""
@@ -145,7 +145,7 @@ def _attention(query, key, value, bias, scale, causal):
                         [rows, keys, depth, width, heads, unit_rows, row_units], units=batch * heads * row_units,
                         scratch=flash.scratch_forward(query.dtype, depth, unit_rows), cost=_work(query, value),
                         template=(query.dtype, bias is not None, causal), strided=(0, 1, 2, 4)[:4 if bias is not None else 3])
-    return out, lse
+    return out, T.stop(lse)
 
 
 def _work(query, value):
@@ -199,17 +199,28 @@ def _attention_backward(slope, query, key, value, bias, scale, attended, lse, ca
                           template=(query.dtype, bias is not None, causal), strided=(0, 1, 2, 3, 7)[:5 if bias is not None else 4]))
 
 
-def _backward_by_definition(grad, query, key, value, bias, scale, causal):
+def _backward_by_definition(slope, query, key, value, bias, scale, causal):
     """The same gradients in operators that can be differentiated again."""
     weights = _all_weights(query, key, bias, scale, causal)
-    slope = _score_gradient(grad, weights, value) * scale
-    return matmul(slope, key), matmul(T.transpose(slope, 2, 3), query), matmul(T.transpose(weights, 2, 3), grad)
+    inner = _score_gradient(slope, weights, value) * scale
+    return matmul(inner, key), matmul(T.transpose(inner, 2, 3), query), matmul(T.transpose(weights, 2, 3), slope)
+
+
+@op("_itself(Tensor self) -> Tensor", rule=None, on="-", out=False)
+def _itself(self):
+    """The same value under a name of its own: what is built on it is built on this node, not on what it was a view of."""
+    return T.copy(self)
+
+
+@_itself.gradient("self")
+def _(grad):
+    return grad
 
 
 def _second_gradient(name):
     def rule(grads, slope, query, key, value, bias, scale, causal):
-        given = {"slope": slope, "query": query, "key": key, "value": value, "bias": bias}
-        outs = _backward_by_definition(slope, query, key, value, bias, scale, causal)
+        given = {k: None if x is None else _itself(x) for k, x in (("slope", slope), ("query", query), ("key", key), ("value", value), ("bias", bias))}
+        outs = _backward_by_definition(**given, scale=scale, causal=causal)
         found = derivatives([o.node for o in outs], grads, [given[name].node])[0]
         return None if found is None else T.Sym(found)
     return rule

@@ -50,12 +50,9 @@ def zeta_in_double(s, q):
     below = q < 0.0
     whole = floor(q)
     fraction = q - whole
-    far = number(2.0 ** 60)                              # where there is nothing to add: no trips, and a sum of next to nothing
     direct = hurwitz(s_safe, T.where(below, T.where(fraction > 0.0, fraction, 0.5), T.where(q > 0.0, q, 1.0)))
     # the terms below 0 are a finite sum of the same kind, with the sign of (-1)^s
-    near = hurwitz(s_safe, T.where(below, 1.0 - fraction, far))
-    beyond = hurwitz(s_safe, T.where(below, 1.0 - whole - fraction, far))
-    mirrored = near - beyond
+    mirrored = T.branch(below, lambda s, q: hurwitz(s, 1.0 - (q - floor(q))) - hurwitz(s, 1.0 - q), [s_safe, q], number(0.0))
     odd = floor(s * 0.5) * 2.0 != s
     out = T.where(below, direct + T.where(odd, -mirrored, mirrored), direct)
     out = T.where(valid & (absolute(q) < INF), out, NAN)
@@ -109,7 +106,9 @@ def _(grad, self, n):
 
 
 # ----------------------------------------------------------------------------------------- the incomplete gamma functions
-SMALL = 30.0                                             # from here on, Temme's expansion around x = a
+STIRLING = 30.0                                          # from here on three terms of Stirling's series are exact
+TEMME = {"f64": 30.0, "mid": 6.0}                        # and from here on Temme's expansion around x = a
+SMALL_TERM = {"f64": 2.0 ** -53, "mid": 2.0 ** -31}
 # The series of log Gamma(1 + a): -Euler's constant, then (-1)^k zeta(k) / k for k = 2 ...
 LGAMMA_1P = (-0.5772156649015329, 0.8224670334241132, -0.40068563438653143, 0.27058080842778454, -0.20738555102867398, 0.1695571769974082,
              -0.1440498967688461, 0.12550966952474304, -0.11133426586956469, 0.1000994575127818, -0.09095401714582904, 0.083353840546109,
@@ -125,20 +124,20 @@ def lgamma_1p(a):
 def scaled_power(a, x, mu):
     """x^a exp(-x) / Gamma(a + 1); from a = 30 on through mu - log(1 + mu), where x = a (1 + mu), so that nothing large is subtracted."""
     direct = exp(a * log(x) - x - lgamma_1p(a))
-    b = at_least(a, SMALL)
+    b = at_least(a, STIRLING)
     inverse = 1.0 / b
     square = inverse * inverse
     stirling = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260)))
     far = exp(-(b * (mu - log(x / b))) - stirling) / sqrt(b * (2 * math.pi))
-    return T.where(a < SMALL, direct, far)
+    return T.where(a < STIRLING, direct, far)
 
 
-def series_p(a, x, active, scale):
+def series_p(a, x, active, scale, small):
     """P as scale times the sum of x^k / ((a+1) ... (a+k)): all terms positive."""
     start = T.where(active, number(1.0), 0.0)
 
     def unfinished(total, term, k, a, x):
-        return term > total * EPSILON
+        return term > total * small
 
     def add_term(total, term, k, a, x):
         term = term * x / (a + k)
@@ -147,28 +146,26 @@ def series_p(a, x, active, scale):
     return total * scale
 
 
-def series_q(a, x, active):
+def series_q(a, x):
     """Q for small a and x, without 1 - P: 1 - x^a / Gamma(1+a) is an expm1, the rest an alternating sum."""
-    start = T.where(active, number(1.0), 0.0)
-
     def unfinished(total, fac, k, a, x):
         return absolute(fac) > EPSILON * 0.01
 
     def add_term(total, fac, k, a, x):
         fac = -(fac * x) / k
         return total + fac / (a + k), fac, k + 1.0
-    total, _, _ = T.loop(unfinished, add_term, [number(0.0) * start, start, number(1.0)], [a, x], trips=200)
+    total, _, _ = T.loop(unfinished, add_term, [number(0.0), number(1.0), number(1.0)], [a, x], trips=200)
     shifted = a * log(x) - lgamma_1p(a)
     return -T.prim("expm1", shifted) - exp(shifted) * a * total
 
 
-def fraction_q(a, x, active, scale):
+def fraction_q(a, x, active, scale, small):
     """Q as a continued fraction (Lentz), for x >= a + 1."""
     b = x + 1.0 - a
     d = 1.0 / T.where(active, b, 1.0)
 
     def unfinished(h, b, c, d, i, change, a):
-        return absolute(change - 1.0) > EPSILON * 4
+        return absolute(change - 1.0) > small * 4
 
     def go_on(h, b, c, d, i, change, a):
         an = -(i * (i - a))
@@ -195,23 +192,25 @@ def temme(a, mu, upper):
     return half + correction if upper else half - correction
 
 
-def incomplete_gamma(a, x, upper):
+def incomplete_gamma(self, other, upper):
     """P (or Q, if upper) of positive finite a and x, by region; elsewhere by the limits."""
+    (a, kind), (x, _) = wide(self), wide(other)
+    least = SMALL_TERM[kind]
     inside = (a > 0.0) & (x > 0.0) & (a < INF) & (x < INF)
     a_, x_ = T.where(inside, a, 1.0), T.where(inside, x, 1.0)
     mu = (x_ - a_) / a_
-    near = (a_ >= SMALL) & (absolute(mu) < 0.4)
+    near = (a_ >= TEMME[kind]) & (absolute(mu) < 0.4) & inside
     small = (a_ <= 1.0) & (x_ <= 1.1) & inside
     series = (x_ < a_ + 1.0) & ~near & inside
     if upper: series = series & ~small
     else: series = series | small
     fraction = ~(series | near | small) & inside
     scale = scaled_power(a_, x_, mu)
-    p = series_p(a_, x_, series, scale)
-    q = fraction_q(a_, x_, fraction, scale)
-    around = temme(at_least(a_, SMALL), T.where(near, mu, 0.0), upper)
+    p = series_p(a_, x_, series, scale, least)
+    q = fraction_q(a_, x_, fraction, scale, least)
+    around = T.branch(near, lambda a, mu: temme(a, mu, upper), [a_, mu], number(0.0))
     if upper:
-        out = T.where(near, around, T.where(fraction, q, T.where(small, series_q(a_, x_, small), 1.0 - p)))
+        out = T.where(near, around, T.where(fraction, q, T.where(small, T.branch(small, series_q, [a_, x_], number(0.0)), 1.0 - p)))
         zero_x, zero_a = number(1.0), number(0.0)
     else:
         out = T.where(near, around, T.where(fraction, 1.0 - q, p))
@@ -232,14 +231,14 @@ def _gamma_samples(seed=0):
     samples=_gamma_samples)
 def igamma(self, other):
     """The regularised lower incomplete gamma function: the part of Gamma(self)'s integral that lies below `other`. No derivative with respect to self."""
-    return incomplete_gamma(wide(self)[0], wide(other)[0], False)
+    return incomplete_gamma(self, other, False)
 
 
 @op("igammac(Tensor self, Tensor other) -> Tensor", rule="float!", inplace=True, node="IgammacBackward0", kernel="igammac_cpu", refuses="c", aliases=("special.gammaincc",),
     samples=_gamma_samples)
 def igammac(self, other):
     """The regularised upper incomplete gamma function, `1 - igamma(self, other)`. No derivative with respect to self."""
-    return incomplete_gamma(wide(self)[0], wide(other)[0], True)
+    return incomplete_gamma(self, other, True)
 
 
 def _density(self, other):

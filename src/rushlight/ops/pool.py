@@ -7,7 +7,6 @@ positions that were found, which is why they are a result.
 from __future__ import annotations
 
 from ..compiler import trace as T
-from ..compiler.transpose import floor_divided
 from ..registry import op
 from ..samples_spatial import pooling
 from .common import OUT_TENSOR_DTYPE, hint, numel_of, shape_text
@@ -124,33 +123,6 @@ def scattered(grad, indices, sizes):
     return T.reshape(T.scatter(zeros, at, T.reshape(grad, flat), "add"), (*lead, *sizes))
 
 
-def covering(grad, indices, axes):
-    """The same for places inside windows, in gather form: at each position the windows over it, in order, that found their maximum there."""
-    lead, sizes = grad.shape[:2], tuple(a.n for a in axes)
-    counts = [((a.k - 1) * a.dilation) // a.step + 1 for a in axes]
-    rank, swept = len(axes) + 2 + len(axes), len(axes)
-    here = T.const(0, "i64")
-    places, tests = [], []
-    for d, (a, count) in enumerate(zip(axes, counts)):
-        p = T.iota(a.n, swept + 2 + d, rank)
-        here = here * T.size(a.n, "i64") + p
-        o = floor_divided(p + a.pad, a.step) - ((count - 1) - T.iota(count, d, rank))
-        places.append(o)
-        tests += [T.prim("le", 0, o), o < T.size(a.out, "i64")]
-    at = [T.iota(s, swept + d, rank) for d, s in enumerate(lead)] + places
-    shape = (*counts, *lead, *sizes)
-    inside = all_of(tests)
-    found = T.load(indices, at, inside, -1, shape=shape)
-    terms = T.where(T.prim("eq", found, here), T.load(grad, at, inside, 0, shape=shape), 0)
-    return T.reshape(T.fold("sum", terms, tuple(range(swept))) + T.const(0, grad.dtype), (*lead, *sizes))
-
-
-def _backward(grad, x, indices, axes):
-    """The gradient of the input, which lies where the input lies: in gather form when channels are innermost (whole vectors at a time)."""
-    form = covering if T.channels_last(x) and numel_of(((a.k - 1) * a.dilation) // a.step + 1 for a in axes) <= 16 else None
-    return form(grad, indices, axes) if form else scattered(grad, indices, [a.n for a in axes])
-
-
 def _max_axes(x, count, kernel_size, stride, padding, dilation, ceil_mode, name):
     kernel = numbers(kernel_size, count, name, "kernel_size")
     stride = numbers(stride, count, name, "stride", kernel)
@@ -176,7 +148,7 @@ def _check_volume(x, name):
 def _max_pool(x, count, axes):
     image, back = batched(x, count)
     best, place = largest(image, axes)
-    return back(best), back(place)
+    return back(best), back(T.kept(place))
 
 
 _NUMBERS = "int[{0}] kernel_size, int[{0}]? stride=None, int[{0}] padding=0, int[{0}] dilation=1, bool ceil_mode=False"
@@ -195,7 +167,7 @@ def _max_pool_with_indices(count):
     def _(grad, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
         axes = _max_axes(self, count, kernel_size, stride, padding, dilation, ceil_mode, public)
         (g, back), (i, _) = batched(grad, count), batched(indices, count)
-        return back(_backward(g, self, i, axes))
+        return back(scattered(g, i, [a.n for a in axes]))
     return with_indices
 
 

@@ -171,6 +171,8 @@ def multinomial(self, num_samples, replacement, generator):
     count = self.shape[-1]
     if not replacement and num_samples > count:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if count > 2 ** 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
     shape = self.shape[:-1] + (num_samples,)
     if numel_of(self.shape) == 0:
         return T.expand(T.const(0, "i64"), shape)

@@ -172,7 +172,7 @@ class Row:
             if rest.name != '0': v = v + f.splat(rest, at.width)
         elif e.op == 'combine': v = k.combine(self, e, at)
         elif e.op == 'fold': v = k.fold(self, e, at)
-        else: v = k.apply(e, [self.element(a, at) for a in e.args])
+        else: v = k.apply(e, [self.element(a, at) for a in e.args], at.mask)
         at.memo[e] = v
         return v
 
@@ -262,7 +262,8 @@ class Evaluator(Context):
     def varies(self, e): return self.inner is not None and self.inner in e.axes
 
     # -- values
-    def apply(self, e, args):
+    def apply(self, e, args, mask=None):
+        """mask: the lanes that are in the row; the others hold nothing that a loop could be trusted to end on."""
         f, op = self.f, e.op
         if op == 'const': return values.constant(f, e.attrs['value'], e.dtype)
         if op == 'size': return self.n(e.attrs['expr'])
@@ -274,7 +275,7 @@ class Evaluator(Context):
         if op == 'copy': return args[0]
         if op == 'i.div': return args[0] // args[1]
         if op == 'i.mod': return args[0] % args[1]
-        if op == 'loop': return region.emit(f, e.attrs['region'], e.attrs['index'], args)
+        if op == 'loop': return region.emit(f, e.attrs['region'], e.attrs['index'], args, mask)
         primitive = PRIMITIVES[op]
         dtype = e.args[-1].dtype
         dtype = values.BODY_TYPE.get(dtype, dtype)

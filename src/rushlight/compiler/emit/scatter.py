@@ -17,14 +17,18 @@ class ScatterEmitter(Evaluator):
         sizes = builder.sizes
         free = self.free_axes(places, len(sizes))
         last = len(sizes) - 1
-        inner = last if last in free and self.dense(places, out, last) else None
+        alone = lambda a: sum(a in e.axes for e in places) == 1
+        inner = last if last in free and alone(last) and self.dense(places, out, last, free[last]) else None
         super().__init__(program, inner, closure([value, *places]))
         self.sizes, self.value, self.places, self.out, self.combine_kind = sizes, value, places, out, combine
         self.hoist()
         f = self.f
-        units = [a for a in range(len(sizes)) if a in free and a != inner]
+        # Destinations that lie side by side along another free axis: it runs innermost, element by element, in pieces.
+        self.near = None if inner is not None else next((a for a in sorted(free) if self.dense(places, out, a, free[a])), None)
+        units = [a for a in range(len(sizes)) if a in free and a != inner and a != self.near]
         serial = [a for a in range(len(sizes)) if a not in free]
-        count, columns = product(sizes[a] for a in units), sizes[inner] if inner is not None else 1
+        wide = inner if inner is not None else self.near
+        count, columns = product(sizes[a] for a in units), sizes[wide] if wide is not None else 1
         chunks = program.ceildiv(columns, COLUMNS)
         self.length = self.n(product(sizes[a] for a in serial))
         self.units = count * chunks
@@ -34,7 +38,14 @@ class ScatterEmitter(Evaluator):
         size, pieces = self.n(columns), self.n(chunks)
         width = 32 if itemsize(out.dtype) <= 4 else 8
         with f.loop(self.lo, self.hi) as unit:
-            if inner is None:
+            if self.near is not None:
+                first = (unit % pieces) * COLUMNS
+                end = f.min(first + COLUMNS, size)
+                index = self.split(units, unit // pieces)
+                with f.loop(f.const(0), self.length) as k:
+                    here = {**index, **self.split(serial, k)}
+                    with f.loop(first, end) as c: self.put(Row(self, {**here, self.near: c}), At(f.const(0), 1))
+            elif inner is None:
                 index = self.split(units, unit)
                 with f.loop(f.const(0), self.length) as k:
                     row = Row(self, {**index, **self.split(serial, k)})
@@ -54,18 +65,17 @@ class ScatterEmitter(Evaluator):
 
     @staticmethod
     def free_axes(places, rank):
-        """Axes that some index follows one to one and no other index mentions."""
-        out = set()
-        for a in range(rank):
-            users = [e for e in places if a in e.axes]
-            if len(users) == 1 and users[0].op == 'index':
-                terms = users[0].attrs['affine'].terms
-                if set(terms) == {a} and isinstance(terms[a], int): out.add(a)
+        """{axis: place}: axes that some index follows one to one, whatever the others do: along them no two sources meet."""
+        out = {}
+        for k, e in enumerate(places):
+            terms = e.attrs['affine'].terms if e.op == 'index' else {}
+            for a in terms:
+                if len(terms) == 1 and isinstance(terms[a], int): out.setdefault(a, k)
         return out
 
     @staticmethod
-    def dense(places, out, axis):
-        k = next(i for i, e in enumerate(places) if axis in e.axes)
+    def dense(places, out, axis, k):
+        """Do neighbours along the axis go to neighbours in memory (as far as index k decides)?"""
         return is_one(places[k].attrs['affine'].terms[axis]) and is_one(out.strides[k])
 
     def destination(self, row):

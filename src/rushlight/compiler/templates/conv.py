@@ -517,13 +517,13 @@ def filter_text(dtype, pitch):
 
 # ------------------------------------------------------------------------------------------------------------------ the weight
 WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
-               'unit_columns', 'column_units', 'panels', 'panel_rows', 'tall_panels', 'gradient_panels') + tuple(
+               'unit_columns', 'column_units', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
 def weight_text(dtype):
     """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
-    (group, block of columns, block of row panels)."""
+    (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""
     elem, size, lanes = ELEMENT[dtype]
     width = 2 * lanes
     module = Module()
@@ -532,6 +532,7 @@ def weight_text(dtype):
     source, target, gradient = (f.p(i) for i in range(3))
     pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
     blocks, each = block_of(f, pixels, size)
+    room = f.array(elem, K_BLOCK[size] * width)
     with f.loop(f.lo, f.hi) as unit:
         group, column_unit, row_unit = split(f, unit, n['column_units'], n['row_units'])
         first_panel = row_unit * n['unit_panels']
@@ -546,21 +547,23 @@ def weight_text(dtype):
                 zero_run(f, elem, lanes, element(f, target_at, row * n['filters'] + first_column, elem), last_column - first_column)
         with f.loop(f.const(0), n['images']) as image:
             source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
-            gradient_at = element(f, gradient, (image * n['groups'] + group) * n['gradient_panels'] * width * pixels, elem)
+            gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
             with f.loop(f.const(0), blocks) as block:
                 k0 = block * each
                 depth = f.min(pixels - k0, each)
                 invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
                 with f.loop(first_column, last_column, width) as j:
                     columns = f.min(last_column - j, f.const(width))
-                    b_at = element(f, gradient_at, j * pixels + k0 * width, elem)
+                    from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
+                    pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
                     with f.loop(first_panel, last_panel) as panel:
                         row = row_of(panel)
                         rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
-                        invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), b_at,
+                        invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
                                element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
                                image + block, columns, rows)
     lines_function(module, dtype)
+    pack.functions(module, elem, width, lanes)
     gemm.block_function(module, 'tiles', dtype)
     for r in range(1, ROWS + 1):
         gemm.tile_function(module, f'tile_{r}x2', dtype, r, 2)
@@ -782,34 +785,25 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     pixels = product(shape.result)
     panels = pr.max(pr.ceildiv(lines, ROWS), 1)
     unit_panels, row_units, unit_columns, column_units = cut(pr, shape.groups, panels, shape.filters, width)
-    # few filters and many lines: more blocks of lines
-    row_units = pr.max(row_units, pr.min(pr.ceildiv(UNITS, pr.max(column_units * shape.groups, 1)), panels))
+    # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
+    row_units = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, UNIT_PANELS // 2)))
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
-    gradient_panels = pr.ceildiv(shape.filters, width)
     ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
             'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
             'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
-            'panel_rows': pr.floordiv(lines, panels), 'tall_panels': pr.mod(lines, panels), 'gradient_panels': gradient_panels}
+            'panel_rows': pr.floordiv(lines, panels), 'tall_panels': pr.mod(lines, panels), 'gradient_image': gradient.strides[0],
+            'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
     for i, d in enumerate('dhw'):
         values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
         ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
-    # the gradient as panels of filters, k its pixels
-    plain = dict.fromkeys(INTS, 1)
-    plain.update(depth=pixels, shift_d=0, shift_h=0, shift_w=0, most_k=gradient_panels * width * pixels)
-    more = {'images': shape.batch, 'groups': shape.groups, 'panels': gradient_panels, 'panel_lines': width, 'tall_panels': 0, 'lines': shape.filters,
-            'image_step': gradient.strides[0], 'group_step': gradient.strides[1] * shape.filters, 'line_step': gradient.strides[1],
-            'k_step': gradient.strides[2], 'tap_step_d': 0, 'tap_step_h': 0, 'tap_step_w': 0}
-    count = shape.batch * shape.groups * gradient_panels
-    packing = Step(filter_text(dtype, width), 'pack_filter', [(*gradient.pointer, gradient.offset), ('temporary', 0, 0)],
-                   [plain[name] for name in INTS] + [more[name] for name in FILTER_INTS], [], count, 1, count * pixels * (width * size * 2))
     work = pr.max(pr.floordiv(shape.batch * pixels * lines * shape.filters, 6), lines * shape.filters * size)
     units = shape.groups * row_units * column_units
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
     scratch = unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, pixels + 8) * size
     product_step = Step(weight_text(dtype), 'convolve_weight',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0)],
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                         [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,
                         shape.groups * work, scratch)
-    return [count * pixels * (width * size)], [packing, product_step]
+    return [], [product_step]
 
