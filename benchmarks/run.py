@@ -1,6 +1,6 @@
 """The measured table: `python benchmarks/run.py [section ...] [--threads N] [--only TEXT] [--cpu] [--best]`.
 
-Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows training.
+Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows conv training.
 """
 from __future__ import annotations
 
@@ -198,7 +198,44 @@ def training(table):
         table.bench(f"MLP {'-'.join(map(str, widths))}, batch {batch}, AdamW", make(rl, x, rl.from_numpy(t.numpy())), make(torch, tx, t), limit)
 
 
-SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, training=training)
+# name: channels, side of the image, filters, taps, stride, padding, groups: the convolutions of ResNet-50, MobileNetV2 and LeNet
+CONVOLUTIONS = {
+    "3x3 64 56x56": (64, 56, 64, 3, 1, 1, 1), "3x3 128 28x28": (128, 28, 128, 3, 1, 1, 1), "3x3 256 14x14": (256, 14, 256, 3, 1, 1, 1),
+    "3x3 512 7x7": (512, 7, 512, 3, 1, 1, 1), "3x3 stride 2 128 56x56": (128, 56, 128, 3, 2, 1, 1), "1x1 64-256 56x56": (64, 56, 256, 1, 1, 0, 1),
+    "1x1 1024-256 14x14": (1024, 14, 256, 1, 1, 0, 1), "1x1 stride 2 256-512 56x56": (256, 56, 512, 1, 2, 0, 1), "7x7 stride 2 3-64 224x224": (3, 224, 64, 7, 2, 3, 1),
+    "depthwise 3x3 144 56x56": (144, 56, 144, 3, 1, 1, 144), "depthwise 3x3 stride 2 144 56x56": (144, 56, 144, 3, 2, 1, 144),
+    "depthwise 3x3 960 7x7": (960, 7, 960, 3, 1, 1, 960), "LeNet 5x5 1-6 28x28": (1, 28, 6, 5, 1, 2, 1), "LeNet 5x5 6-16 14x14": (6, 14, 16, 5, 1, 0, 1),
+}
+
+
+def conv(table):
+    """Forward, and the gradients of input and weight, of both layouts."""
+    for batch in (1,) if "--quick" in sys.argv else (1, 16):
+        for last in (False, True):
+            table.section(f"convolution, batch {batch}, {'channels_last' if last else 'contiguous'}, {threads} thread(s)")
+            for name, (channels, side, filters, taps, stride, padding, groups) in CONVOLUTIONS.items():
+                x, tx = both(batch, channels, side, side)
+                w, tw = both(filters, channels // groups, taps, taps)
+                size = (side + 2 * padding - taps) // stride + 1
+                g, tg = both(batch, filters, size, size)
+                if last:
+                    x, w, g = (t.to(memory_format=rl.channels_last) for t in (x, w, g))
+                    tx, tw, tg = (t.to(memory_format=torch.channels_last) for t in (tx, tw, tg))
+                options = (None, stride, padding, 1, groups)
+
+                def forward(m, x, w):
+                    return lambda: m.nn.functional.conv2d(x, w, *options)
+
+                def backward(m, x, w, g, of_weight):
+                    x, w = x.detach().requires_grad_(not of_weight), w.detach().requires_grad_(of_weight)
+                    y = m.nn.functional.conv2d(x, w, *options)
+                    return lambda: m.autograd.grad(y, w if of_weight else x, g, retain_graph=True)
+                table.bench(name, forward(rl, x, w), forward(torch, tx, tw), 1.3, 7)
+                table.bench(name + ", input's gradient", backward(rl, x, w, g, False), backward(torch, tx, tw, tg, False), 1.3, 7)
+                table.bench(name + ", weight's gradient", backward(rl, x, w, g, True), backward(torch, tx, tw, tg, True), 1.3, 7)
+
+
+SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, conv=conv, training=training)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

@@ -198,13 +198,16 @@ static int64_t draw_multinomial(char** p, const int64_t* n, const Scalar*, char*
 }
 
 // ---------------------------------------------------------------------------------------------------------------- rrelu
-// Only elements that are not above zero draw a slope; the others' is 1. The bounds are rounded to the dtype, for half types to float32, first.
+// Only elements that are not above zero draw a slope; the others' is 1. Slopes and their bounds are float32, or float64 for such elements.
 static int64_t draw_rrelu(char** p, const int64_t* n, const Scalar*, char*, int64_t, int64_t) {
   DType d = (DType)n[0];
   int size = itemsize(d);
   double lower = *(const double*)p[2], upper = *(const double*)p[3];
   if (d != DType::Float64) { lower = float(lower); upper = float(upper); }
-  for (int64_t i = 0; i < n[1]; i++) store_float(d, p[0] + i * size, load_real(d, p[1] + i * size) <= 0 ? unit(drawing()) * (upper - lower) + lower : 1.0);
+  for (int64_t i = 0; i < n[1]; i++) {
+    double slope = load_real(d, p[1] + i * size) <= 0 ? unit(drawing()) * (upper - lower) + lower : 1.0;
+    if (d == DType::Float64) ((double*)p[0])[i] = slope; else ((float*)p[0])[i] = float(slope);
+  }
   return 0;
 }
 

@@ -207,7 +207,17 @@ static PyObject* device_reduce(PyObject* o, PyObject*) {
   return d->index < 0 ? Py_BuildValue("O(s)", Py_TYPE(o), DEVICE_TYPES[d->type]) : Py_BuildValue("O(si)", Py_TYPE(o), DEVICE_TYPES[d->type], d->index);
 }
 static PyGetSetDef device_getset[] = {{"type", device_type_name, nullptr, "'cpu', 'meta' …", nullptr}, {"index", device_index, nullptr, "its number, or None", nullptr}, {nullptr}};
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr}, {"__copy__", dtype_same, METH_NOARGS, nullptr}, {"__deepcopy__", dtype_same, METH_O, nullptr}, {nullptr}};
+// with torch.device("meta"): factories make their tensors there. The mode that does it is Python's.
+static PyObject* device_mode(const char* name, PyObject* device) {
+  PyObject* module = PyImport_ImportModule("rushlight.default_device");
+  PyObject* out = module ? (device ? PyObject_CallMethod(module, name, "O", device) : PyObject_CallMethod(module, name, nullptr)) : nullptr;
+  Py_XDECREF(module);
+  return out;
+}
+static PyObject* device_enter(PyObject* self, PyObject*) { return device_mode("enter", self); }
+static PyObject* device_exit(PyObject*, PyObject*) { return device_mode("leave", nullptr); }
+static PyMethodDef device_methods[] = {{"__enter__", device_enter, METH_NOARGS, nullptr}, {"__exit__", device_exit, METH_VARARGS, nullptr},
+    {"__reduce__", device_reduce, METH_NOARGS, nullptr}, {"__copy__", dtype_same, METH_NOARGS, nullptr}, {"__deepcopy__", dtype_same, METH_O, nullptr}, {nullptr}};
 
 PyObject* device_object(Device d) { return Py_NewRef(d == Device::CPU ? g_cpu : g_meta); }
 bool device_from(PyObject* o, Device* out) {

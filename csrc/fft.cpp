@@ -1,6 +1,6 @@
 // Fourier transforms of any length, as kernels of the runtime (trace.native calls them).
 //
-// A line of n numbers goes through Stockham's algorithm: one pass for each factor of n (4 2 3 5 7 11 13), between two pairs of arrays that keep real and
+// A line of n numbers goes through Stockham's algorithm: one pass for each factor of n (8 4 2 3 5 7 11 13), between two pairs of arrays that keep real and
 // imaginary parts apart. Lines that lie side by side in memory (a transform of an outer dimension), and short ones, go through together, a few at a time:
 // they are then what the passes' innermost loops run over. A length with a larger prime factor is a convolution (Bluestein) of a length without.
 // Real transforms of even length are complex ones of half the length, and a fold.
@@ -85,7 +85,14 @@ template <class T> Transform<T>::Transform(int64_t length) : n(length) {
     fold_re[k] = (T)a; fold_im[k] = (T)b;
   }
   int64_t rest = n;
-  for (int f : {4, 2, 3, 5, 7, 11, 13}) while (rest % f == 0 && rest > 1) { radices.push_back(f); rest /= f; }
+  int twos = 0;
+  for (; rest % 2 == 0 && rest > 1; rest /= 2) twos++;
+  // Powers of 2 first, in passes of 8 (few trips through memory, and the next pass's innermost loop has a vector's length), what is left over in 4s.
+  int eights = twos % 3 == 1 && twos > 3 ? twos / 3 - 1 : twos / 3;
+  for (int i = 0; i < eights; i++) radices.push_back(8);
+  for (twos -= 3 * eights; twos >= 2; twos -= 2) radices.push_back(4);
+  if (twos) radices.push_back(2);
+  for (int f : {3, 5, 7, 11, 13}) while (rest % f == 0 && rest > 1) { radices.push_back(f); rest /= f; }
   if (rest > 1) {
     radices.clear();
     int64_t size = 1;
@@ -273,7 +280,7 @@ template <class T> static void complex_to_real(char** p, const int64_t* n, int64
     for (int64_t q = 0; q < lines; q++) {
       const T* x = (const T*)p[1] + 2 * start(outer, at, q, given, inner);
       auto re = [&](int64_t k) { return x[2 * k * inner]; };
-      auto im = [&](int64_t k) { return k == 0 || (even && k == half) ? T(0) : x[2 * k * inner + 1] * scale; };
+      auto im = [&](int64_t k) { return k == 0 || (even && k == half) ? T(0) : x[2 * k * inner + 1]; };
       if (even) for (int64_t k = 0; k < half; k++) {            // (X[k] + X*[h-k]) + i conj(w) (X[k] - X*[h-k])
         T ar = re(k), ai = im(k), br = re(half - k), bi = -im(half - k);
         T dr = ar - br, di = ai - bi, cr = dr * wr[k] + di * wi[k], ci = di * wr[k] - dr * wi[k];

@@ -30,6 +30,20 @@ template <class T> struct Butterfly<T, 4> {
   }
 };
 
+template <class T> struct Butterfly<T, 8> {                            // even and odd elements by 4, joined with the eighth roots of 1
+  static inline void run(T* re, T* im) {
+    T er[4] = {re[0], re[2], re[4], re[6]}, ei[4] = {im[0], im[2], im[4], im[6]}, odd_re[4] = {re[1], re[3], re[5], re[7]}, odd_im[4] = {im[1], im[3], im[5], im[7]};
+    Butterfly<T, 4>::run(er, ei);
+    Butterfly<T, 4>::run(odd_re, odd_im);
+    const T h = (T)0.70710678118654752440;
+    T ar = (odd_re[1] + odd_im[1]) * h, ai = (odd_im[1] - odd_re[1]) * h, br = odd_im[2], bi = -odd_re[2], cr = (odd_im[3] - odd_re[3]) * h, ci = -(odd_re[3] + odd_im[3]) * h;
+    re[0] = er[0] + odd_re[0]; im[0] = ei[0] + odd_im[0]; re[4] = er[0] - odd_re[0]; im[4] = ei[0] - odd_im[0];
+    re[1] = er[1] + ar; im[1] = ei[1] + ai; re[5] = er[1] - ar; im[5] = ei[1] - ai;
+    re[2] = er[2] + br; im[2] = ei[2] + bi; re[6] = er[2] - br; im[6] = ei[2] - bi;
+    re[3] = er[3] + cr; im[3] = ei[3] + ci; re[7] = er[3] - cr; im[7] = ei[3] - ci;
+  }
+};
+
 // cos and sin of 2 pi k / R at compile time, by their series: the arguments are small, long double carries more digits than are kept.
 constexpr long double series(long double x, bool sine) {
   long double term = sine ? x : 1, sum = term;
@@ -110,6 +124,7 @@ template <class T> static void run_pass(int radix, int64_t m, int64_t s, const T
     case 3: return pass<T, 3>(m, s, xr, xi, yr, yi, wr, wi);
     case 4: return pass<T, 4>(m, s, xr, xi, yr, yi, wr, wi);
     case 5: return pass<T, 5>(m, s, xr, xi, yr, yi, wr, wi);
+    case 8: return pass<T, 8>(m, s, xr, xi, yr, yi, wr, wi);
     case 7: return pass<T, 7>(m, s, xr, xi, yr, yi, wr, wi);
     case 11: return pass<T, 11>(m, s, xr, xi, yr, yi, wr, wi);
     default: return pass<T, 13>(m, s, xr, xi, yr, yi, wr, wi);

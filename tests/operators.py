@@ -8,12 +8,13 @@ from rushlight import registry
 
 
 def to_tensor(value, dtype=None, requires_grad=False):
-    """numpy arrays (also in lists) to tensors; floats take `dtype`."""
+    """numpy arrays (also in lists) to tensors; floats take `dtype`, complex numbers its complex form."""
     if isinstance(value, np.ndarray):
         t = rl.from_numpy(np.ascontiguousarray(value).reshape(value.shape))
         if t.is_floating_point():
             t = t.to(dtype) if dtype is not None else t.clone()
             return t.requires_grad_(requires_grad)
+        if t.is_complex(): return (t.to(rl.complex128) if dtype is rl.float64 else t.clone()).requires_grad_(requires_grad)
         return t
     if isinstance(value, list): return [to_tensor(v, dtype, requires_grad) for v in value]
     return value

@@ -162,7 +162,6 @@ def tables():
         y = mp.findroot(lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2) + w * w / 2, w - mp.log(w) / w - 1 / w)
         assert abs(mp.erfc(y / mp.sqrt(2)) / 2 / p - 1) < mp.mpf(10) ** -30
         return (w - mp.log(w) / w - y) * w
-    low, high = mp.mpf("1.9"), 6
     out["NDTRI_NEAR", "w (w - log(w)/w + ndtri(p)), w = sqrt(-2 log p), t = (w - 3.95)/2.05, 1.9 <= w <= 6; absolute"] = fit(lambda t: tail(mp.mpf("3.95") + mp.mpf("2.05") * t), absolute=True)
     out["NDTRI_FAR", "the same, w = 6 / (0.575 + 0.425 t), 6 <= w <= 40; absolute"] = fit(lambda t: tail(6 / (mp.mpf("0.575") + mp.mpf("0.425") * t)), absolute=True)
     out["LOG1P_TAIL", "(mu - log(1 + mu)) / mu^2, mu = 0.45 t"] = fit(lambda t: (mp.mpf("0.45") * t - mp.log1p(mp.mpf("0.45") * t)) / (mp.mpf("0.45") * t) ** 2 if abs(t) > mp.mpf(10) ** -15 else mp.mpf(1) / 2)
@@ -188,7 +187,7 @@ def main():
     text = ['"""Polynomial coefficients of the special functions, lowest degree first. Written by tools/fit_special.py: Chebyshev interpolants computed with',
             '50 digits, in powers of t. `f64`: relative error below 2^-54; `mid`: below 2^-31, for results that are rounded to float."""', ""]
     for name, values in constants.items():
-        text += [f"# Squares of the first zeros, each as a sum of two doubles", f"{name} = {tuple(values)!r}"]
+        text += ["# Squares of the first zeros, each as a sum of two doubles", f"{name} = {tuple(values)!r}"]
     for (name, what), table in out.items():
         text += ["", f"# {what}", f"{name} = {{"]
         for kind in ("mid", "f64"):

@@ -78,10 +78,14 @@ def set_default_tensor_type(t):
 
 
 def get_default_device():
-    return _C.device("cpu")
+    """Where factories make their tensors."""
+    from .default_device import current
+    return current()
 
 
 def set_default_device(device):
-    """Only the CPU can be the default."""
-    if device is not None and _C.device(device).type != "cpu":
+    """Factories make their tensors on `device` from here on ("cpu" or "meta"); None: on the CPU again."""
+    from .default_device import set_default
+    if device is not None and _C.device(device).type not in ("cpu", "meta"):
         raise RuntimeError(f"set_default_device: '{device}' is not available; this build computes on the CPU")
+    set_default(device)

@@ -33,11 +33,13 @@ def _draw(rng, shape, low, high, dtype="f32"):
         return rng.integers(math.floor(low), math.ceil(high) + 1, shape).astype(NUMPY[dtype])
     if dtype == "b1":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype == "c64":
+        return np.asarray(rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape), dtype="complex64")
     return np.asarray(rng.uniform(low, high, shape), dtype=NUMPY[dtype])
 
 
-def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32", extra=()) -> Maker:
-    """One tensor in [low, high], of every shape, with the points in `near`; `extra` arguments follow it."""
+def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32", extra=(), plane: bool = False) -> Maker:
+    """One tensor in [low, high], of every shape, with the points in `near`; `extra` arguments follow it. `plane`: some complex ones too."""
     def make(seed=0):
         import numpy as np
         rng = np.random.default_rng(seed)
@@ -45,6 +47,8 @@ def unary(low: float = -5.0, high: float = 5.0, near=(), dtype: str = "f32", ext
         if near and dtype == "f32":
             points = [p + d for p in near for d in (0.0, 1e-6, -1e-6, 1e-3, -1e-3)]
             out.append(Sample(np.array(points, dtype="float32"), *extra))
+        if plane:
+            out = [Sample(_draw(rng, shape, low, high, "c64"), *extra) for shape in ((), (0,), (5,), (3, 40))] + out
         return out
     return make
 

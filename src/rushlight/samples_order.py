@@ -23,7 +23,7 @@ def ordering(kind: str) -> Maker:
             "kthvalue": lambda: [Sample(t(), 1), Sample(t(5), 2), Sample(t(3, 40), 7, 0 if seed < 0 else 1), Sample(t(40, 3), 3, 0, True), Sample(t(2, 900), 450), Sample(t(5000), 5000)],
             "median": lambda: [Sample(t()), Sample(t(5)), Sample(t(3, 4)), Sample(t(3, 4), 0), Sample(t(2, 40), 1, True), Sample(t(2, 900), 1), Sample(t(5000))],
             "mode": lambda: [Sample(t(5)), Sample(np.floor(t(3, 40) / 2), 1), Sample(np.floor(t(40, 3) / 2), 0, True), Sample(np.floor(t(2, 900) / 20))],
-            "quantile": lambda: [Sample(t(5), 0.5), Sample(t(3, 4), np.array([0.1, 0.75], "float32")), Sample(t(3, 40), 0.3, 1, True), Sample(t(40, 3), np.array([0.5, 1.0, 0.0], "float32"), 0),
+            "quantile": lambda: [Sample(t(5), 0.5), Sample(t(3, 4), np.array([0.1, 0.75], "float32")), Sample(t(3, 40), 0.3, 1, True), Sample(t(40, 3), np.array([0.5, 0.99, 0.02], "float32"), 0),
                                  *[Sample(t(2, 9), 0.37, 1, interpolation=how) for how in ("lower", "higher", "midpoint", "nearest")]],
         }
         return cases[kind]()

@@ -53,7 +53,7 @@ class Build:
         for node in closure_of(wanted):
             if node.dtype not in MEMORY:
                 raise NotImplementedError(f'{TORCH_NAME[node.dtype]} tensors can be stored and viewed, but not computed with')
-        roots, checks = normalise(graph, wanted)
+        roots, checks = normalise(graph, wanted, self.inputs)
         roots = [nothing(graph, r) if any(is_zero(d) for d in r.shape) else r for r in roots]
         self.outputs = {}
         for number, (out, root) in enumerate(zip(self.results, roots)):
@@ -81,7 +81,7 @@ class Build:
 
     def layout(self, node):
         if node.op == 'partial': return partial_layout(self.program, node)
-        if node.ndim not in (4, 5): return None
+        if node.ndim not in (4, 5) or not (node.is_pointwise or node.op in ('stored', 'fold')): return None
         # A temporary image lies as the images it is made from: channels innermost, if they are.
         for n in closure_of([node]):
             memory = self.inputs.get(n)

@@ -10,25 +10,21 @@ reach beyond the source read zeros, which is also how an asymmetric padding is s
 """
 from . import templates
 from . import trace as T
-from .fuse import Indirect
-from .graph import is_complex, itemsize
+from .fuse import Indirect, MustStore, reshape_strides
+from .graph import itemsize
 from .loops import Buffer, Store, is_one, is_zero
+from .special import Template, first_computed, is_contiguous, operand, product_tail
 from .steps import Step
-from .symbolic import SymInt, product
+from .symbolic import product
 
 
 # ---------------------------------------------------------------------------------------------------------------- gradients
 def _pixels(g, shape, spatial): return T.reshape(T.expand(g, shape), (*shape[:2], *spatial))
 
 
-def _as_weight(v, w_shape, groups):
+def _as_weight(v, w_shape):
     """[group, c, tap, f] as [filters, c, d, h, w]."""
     return T.reshape(T.permute(v, (0, 3, 1, 2)), w_shape)
-
-
-def _of_weight(w, groups):
-    filters, channels = w.shape[0] // groups, w.shape[1]
-    return T.permute(T.reshape(w, (groups, filters, channels, product(w.shape[2:]))), (0, 2, 3, 1))
 
 
 def conv_vjp(g, y, x, w):
@@ -36,7 +32,7 @@ def conv_vjp(g, y, x, w):
     g5 = _pixels(g, y.shape, a['size'])
     gx = T.conv_input(g5, w, a['stride'], a['padding'], a['dilation'], a['groups'], x.shape[2:])
     gw = T.conv_weight(x, g5, a['stride'], a['padding'], a['dilation'], a['groups'], w.shape[2:])
-    return T.reshape(gx, x.shape), _as_weight(gw, w.shape, a['groups'])
+    return T.reshape(gx, x.shape), _as_weight(gw, w.shape)
 
 
 def conv_input_vjp(g, y, source, w):
@@ -44,14 +40,14 @@ def conv_input_vjp(g, y, source, w):
     g5 = _pixels(g, y.shape, a['size'])
     gs = T.conv(g5, w, a['stride'], a['padding'], a['dilation'], a['groups'], source.shape[2:])
     gw = T.conv_weight(g5, source, a['stride'], a['padding'], a['dilation'], a['groups'], w.shape[2:])
-    return T.reshape(gs, source.shape), _as_weight(gw, w.shape, a['groups'])
+    return T.reshape(gs, source.shape), _as_weight(gw, w.shape)
 
 
 def conv_weight_vjp(g, y, x, source):
     a = y.node.attrs
     g = T.expand(g, y.shape)
     w_shape = (y.shape[0] * y.shape[3], y.shape[1], *a['size'])
-    w = _as_weight(g, w_shape, a['groups'])
+    w = _as_weight(g, w_shape)
     gx = T.conv_input(source, w, a['stride'], a['padding'], a['dilation'], a['groups'], x.shape[2:])
     gs = T.conv(x, w, a['stride'], a['padding'], a['dilation'], a['groups'], source.shape[2:])
     return T.reshape(gx, x.shape), T.reshape(gs, source.shape)
@@ -78,7 +74,6 @@ def channels_adjacent(node, memory):
 
 
 def lower(build, fusion, node, wave):
-    from .special import Template, operand, product_tail
     why = 'an operand of a convolution must be in memory'
     attrs, pr = node.attrs, build.program
     memories = [operand(fusion, x, wave, why) for x in node.args]
@@ -86,13 +81,12 @@ def lower(build, fusion, node, wave):
     shape = geometry(node)
     if node.op == 'conv_weight':
         x, y = (in_memory(m) for m in memories)
-        x_steps = y_steps = None
-        if not is_dense(out): raise Indirect(node, 'the gradient of a weight is written densely')
+        if not is_contiguous(out): raise Indirect(node, 'the gradient of a weight is written densely')
         flat = pixel_stride(node.args[1].shape, memories[1].strides)
-        if flat is None: raise_store(fusion, node.args[1], wave)
+        if flat is None: raise MustStore(first_computed(fusion, node.args[1], wave), 'the gradient of a weight reads dense pixels')
         y.strides = (memories[1].strides[0], memories[1].strides[1], flat)
         bounded(memories[0])
-        sizes, launches = templates.conv.lower_weight(pr, node.dtype, shape, x, y, in_memory(out))
+        sizes, launches = templates.conv_weight.lower_weight(pr, node.dtype, shape, x, y, in_memory(out))
         reads = []
     else:
         last = channels_adjacent(node, out)
@@ -130,22 +124,10 @@ def geometry(node):
 def in_memory(m): return templates.conv.Tensor(m.place, m.offset * itemsize(m.dtype), tuple(m.strides))
 
 
-def is_dense(memory):
-    from .special import is_contiguous
-    return is_contiguous(memory)
-
-
 def pixel_stride(shape, strides):
     """The step from one pixel to the next through all three dimensions, or None."""
-    from .fuse import reshape_strides
     flat = reshape_strides(shape, strides, (*shape[:2], product(shape[2:])))
     return None if flat is None else flat[2]
-
-
-def raise_store(fusion, node, wave):
-    from .fuse import MustStore
-    from .special import first_computed
-    raise MustStore(first_computed(fusion, node, wave), 'the gradient of a weight reads dense pixels')
 
 
 def bounded(memory):
@@ -154,5 +136,3 @@ def bounded(memory):
     for size, step in zip(memory.shape[2:], memory.strides[2:]): reach = reach + size * step
     if not reach < 2 ** 31: raise NotImplementedError('a convolution of an image that spans more than 2**31 elements')
 
-
-__all__ = ['SymInt', 'VJP', 'complex_convolution', 'is_complex', 'lower']

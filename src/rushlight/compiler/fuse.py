@@ -13,7 +13,7 @@ from .graph import closure, is_complex, same_shape
 from .loops import BLOCK, DEAR, ROWS, ZERO, Affine, Expr, Kernel, Memory, Store, is_one, is_zero
 from .symbolic import contiguous_strides, hint, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored', 'conv', 'conv_input', 'conv_weight'}     # never evaluated on demand
+ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored', 'conv', 'conv_input', 'conv_weight', 'across'}     # never evaluated on demand
 CONVOLUTIONS = {'conv', 'conv_input', 'conv_weight'}
 PRODUCTS = {'matmul', 'conv', 'conv_input'}          # their results may be written as other views, and what follows them joins them
 SMALL = 16384         # elements that a column reduction may sweep without partial results
@@ -45,7 +45,7 @@ def runs(shape, dims):
     return out
 
 
-def normalise(graph, roots):
+def normalise(graph, roots, inputs=None):
     """Rewrite to what the loops know. Returns (new roots, checks): reductions become one row reduction or combine(partial(x)) per run of
     dimensions, trailing run first; checks are taken out of the data flow; low-precision scatters accumulate in f32."""
     new, checks = {}, []
@@ -55,7 +55,7 @@ def normalise(graph, roots):
         elif n.op == 'check':
             checks.append((args[0], n.attrs))
             out = args[0]
-        elif n.op == 'reduce': out = normal_reduce(graph, n, args[0])
+        elif n.op == 'reduce': out = normal_reduce(graph, n, args[0], inputs or {})
         elif n.op == 'argreduce': out = normal_argreduce(graph, n, args[0])
         elif n.op == 'matmul' and is_complex(n.dtype): out = complex_product(graph, n, *args)
         elif n.op in CONVOLUTIONS and is_complex(n.dtype):
@@ -77,18 +77,31 @@ def normalise(graph, roots):
     return [new[r] for r in roots], checks
 
 
-def normal_reduce(graph, n, x):
+def normal_reduce(graph, n, x, inputs=()):
     if n.attrs.get('swept'): return graph.node('fold', (x,), n.attrs, n.shape, n.dtype)
     for run in reversed(runs(x.shape, n.attrs['dims'])):
         shape = tuple(1 if i in run else d for i, d in enumerate(x.shape))
         attrs = {'kind': n.attrs['kind'], 'dims': tuple(run)}
         column = solid(x.shape)[-1] not in run
-        if not column and solid(shape): x = graph.node('reduce', (x,), attrs, shape, n.dtype)
+        axis = None if column else dense_across(x, run, inputs)
+        if axis is not None: x = graph.node('across', (x,), {**attrs, 'axis': axis}, shape, n.dtype)
+        elif not column and solid(shape): x = graph.node('reduce', (x,), attrs, shape, n.dtype)
         elif is_small(graph.program, x, run, column): x = graph.node('fold' if column else 'reduce', (x,), attrs, shape, n.dtype)
         else:
             partial = graph.node('partial', (x,), attrs, shape, n.dtype)
             x = graph.node('combine', (partial,), attrs, shape, n.dtype)
     return x
+
+
+def dense_across(x, run, inputs):
+    """The kept dimension along which every full-size argument behind x is dense, while its rows are not: vectors should run there."""
+    if x.dtype not in ('f32', 'f64') or any(is_zero(d) for d in x.shape): return None
+    axes = set()
+    for n in closure([x]):
+        memory = inputs[n] if n in inputs else None
+        if memory is None or not same_shape(memory.shape, x.shape): continue
+        axes.add(next((i for i in solid(x.shape) if i not in run and is_one(memory.strides[i])), None))
+    return axes.pop() if len(axes) == 1 else None
 
 
 def is_small(program, x, run, column):
@@ -401,7 +414,7 @@ def attr_key(v):
 END_REASON = {
     'stored': 'its definition asks for it in memory',
     'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
-    'scatter': 'a scatter needs its destination in memory', 'cat': 'its parts are written side by side',
+    'scatter': 'a scatter needs its destination in memory', 'across': 'its rows are read side by side, in a kernel of its own', 'cat': 'its parts are written side by side',
     'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
     'conv': 'a convolution is a template of its own', 'conv_input': 'a convolution is a template of its own',
     'conv_weight': 'a convolution is a template of its own',

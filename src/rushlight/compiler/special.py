@@ -2,6 +2,7 @@
 
 lower(build, fusion, node, wave) -> kernels and steps, in order. Any of them may raise MustStore for an operand that has to be in memory.
 """
+from .emit.across import AcrossEmitter
 from .emit.check import CheckEmitter
 from .emit.scatter import ScatterEmitter
 from .emit.sweep import SweepEmitter
@@ -106,6 +107,23 @@ def lower_sweep(build, fusion, node, wave):
     step.read, step.write = [e for e in closure([value] if factor is None else [value, factor]) if e.op == 'load'], [store]
     step.passes = 1 if node.op == 'scan' else 2
     step.title = f'sweep {node!r}'
+    return [step]
+
+
+def lower_across(build, fusion, node, wave):
+    """A row reduction whose operand is dense along another axis: see emit/across.py."""
+    x, dims = node.args[0], node.attrs['dims']
+    view, axes = identity_view(x)
+    b = Builder(fusion, wave, [x.shape[d] for d in axes])
+    value, out = b.value(x, view), fusion.memory(node)
+    if accumulates(value): raise MustStore(x, 'a reduction across rows reads its operand from memory')
+    along, inner = [axes[d] for d in dims if d in axes], axes[node.attrs['axis']]
+    outer = [a for a in axes.values() if a not in along and a != inner]
+    store = Store(value, out, {axes[d]: out.strides[d] for d in axes if d not in dims}, out.offset)
+    emitter = AcrossEmitter(build.program, b.sizes, outer, along, inner, store, node.attrs['kind'])
+    step = Step(emitter, emitter.units, emitter.grain, emitter.cost)
+    step.read, step.write, step.passes = [e for e in closure([value]) if e.op == 'load'], [store], 2
+    step.title = f'across {node!r}'
     return [step]
 
 
@@ -251,5 +269,5 @@ def lower_convolution(build, fusion, node, wave):
     return convolution.lower(build, fusion, node, wave)
 
 
-LOWER = {'checked': lower_check, 'cat': lower_cat, 'stored': lower_stored, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
+LOWER = {'checked': lower_check, 'cat': lower_cat, 'stored': lower_stored, 'across': lower_across, 'scan': lower_sweep, 'argcolumn': lower_sweep, 'scatter': lower_scatter,
          'matmul': lower_matmul, 'draw': lower_draw, 'native': lower_native, 'conv': lower_convolution, 'conv_input': lower_convolution, 'conv_weight': lower_convolution, 'native_part': lambda *_: []}

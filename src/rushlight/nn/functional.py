@@ -116,7 +116,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
     if training:
-        result = input * _op("_rrelu_slopes")(input.detach(), lower, upper)
+        result = _op("_rrelu_training")(input, lower, upper)
         return input.copy_(result) if inplace else result
     return leaky_relu(input, (lower + upper) / 2, inplace)
 

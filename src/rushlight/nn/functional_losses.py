@@ -43,11 +43,46 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+class _ChunkedRows(rl.autograd.Function):
+    """The loss of each row; logits exist for `rows` rows at a time, in the backward too."""
+
+    @staticmethod
+    def _loss(x, weight, bias, target, class_weight, ignored):
+        logits = rl.nn.functional.linear(x, weight, bias)
+        return rl.nn.functional.cross_entropy(logits, target, weight=class_weight, ignore_index=ignored, reduction="none")
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, target, class_weight, ignored, rows):
+        ctx.save_for_backward(x, weight, bias, target, class_weight)
+        ctx.ignored, ctx.rows = ignored, rows
+        parts = [_ChunkedRows._loss(x[i:i + rows], weight, bias, target[i:i + rows], class_weight, ignored) for i in range(0, x.shape[0], rows)]
+        return rl.cat(parts) if parts else x.new_zeros((0,))
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, bias, target, class_weight = ctx.saved_tensors
+        again, rows = rl.is_grad_enabled(), ctx.rows           # with create_graph the gradients are part of a graph themselves
+        shared = [t for t in (weight, bias) if t is not None]
+        if not again:
+            shared = [t.detach().requires_grad_() for t in shared]
+        parts, sums = [], [rl.zeros_like(t) for t in shared]
+        for i in range(0, x.shape[0], rows):
+            part = x[i:i + rows] if again else x[i:i + rows].detach()
+            part = part if part.requires_grad else part.requires_grad_()
+            with rl.enable_grad():
+                loss = _ChunkedRows._loss(part, shared[0], shared[1] if bias is not None else None, target[i:i + rows], class_weight, ctx.ignored)
+            first, *others = rl.autograd.grad(loss, [part, *shared], grad[i:i + rows], create_graph=again)
+            parts.append(first)
+            sums = [a + b for a, b in zip(sums, others)]
+        dx = rl.cat(parts) if parts else rl.zeros_like(x)
+        return dx, sums[0], sums[1] if bias is not None else None, None, None, None, None
+
+
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
                          reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options=None) -> Tensor:
     """`cross_entropy(linear(input, linear_weight, linear_bias), target)`; the weight may have further dimensions between classes and features.
 
-    `options` asks torch to work in chunks of rows; the result is the same, and here the logits are made as a whole.
+    With `options` the logits are made, and in the backward made again, a chunk of rows at a time: there are never more of them than that.
     """
     if not 1 <= input.dim() <= 2:
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
@@ -65,15 +100,26 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                            f"got unbatched input with shape {tuple(input.shape)}")
     if tuple(target.shape) == batch + outputs and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    functional, dtype = rl.nn.functional, input.dtype
+    dtype = input.dtype
     if options is not None and dtype in (rl.float16, rl.bfloat16) and options.acc_dtype in (None, rl.float32):
         # With options torch keeps the logits of half types in float32.
         input, linear_weight = input.float(), linear_weight.float()
         linear_bias, weight = (None if x is None else x.float() for x in (linear_bias, weight))
+    ignored = -100 if ignore_index is None else ignore_index
+    if options is not None and len(outputs) == 1 and batch and label_smoothing == 0.0 and target.dtype is rl.int64 and reduction in ("mean", "sum", "none"):
+        rows = options.chunk_rows(batch[0], features, outputs[0]) if hasattr(options, "chunk_rows") else options.batch_chunk_size or batch[0]
+        loss = _ChunkedRows.apply(input, linear_weight, linear_bias, target, weight, ignored, rows)
+        if reduction == "none":
+            return loss.to(dtype)
+        if reduction == "sum":
+            return loss.sum().to(dtype)
+        kept = (target != ignored).to(loss.dtype)
+        total = kept.sum() if weight is None else (weight[target.clamp(0, outputs[0] - 1)] * kept).sum()
+        return (loss.sum() / total).to(dtype)
+    functional = rl.nn.functional
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
     logits = functional.linear(input, linear_weight.reshape(-1, features), flat_bias).reshape(batch + outputs)
-    loss = functional.cross_entropy(logits, target, weight=weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
-                                    label_smoothing=label_smoothing)
+    loss = functional.cross_entropy(logits, target, weight=weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
     return loss.to(dtype)
 
 

@@ -203,7 +203,7 @@ def positive(x):
 
 
 @op("abs(Tensor self) -> Tensor", rule="real", inplace="In-place abs is not supported for complex tensors.", aliases=("absolute",), node="AbsBackward0", out=FOUND_DTYPE, refuses="b",
-    kernel="abs_cpu", samples=unary(near=[0]))
+    kernel="abs_cpu", samples=unary(near=[0], plane=True))
 def abs(x):
     """The absolute value."""
     return T.prim("abs", x)
@@ -221,7 +221,7 @@ def sign(x):
     return T.where(up, one, T.where(down, T.prim("sub", zero, one), zero))
 
 
-@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", out=FOUND_DTYPE, samples=unary(near=[0]))
+@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", out=FOUND_DTYPE, samples=unary(near=[0], plane=True))
 def sgn(x):
     """`sign` for reals; `self / abs(self)` for complex numbers, 0 at 0."""
     if T.is_complex(x.dtype):
@@ -243,7 +243,7 @@ def _(grad, self):
     return grad * (self * 2)
 
 
-@op("reciprocal(Tensor self) -> Tensor", rule="float", inplace=True, node="ReciprocalBackward0", samples=unary(0.1, 5))
+@op("reciprocal(Tensor self) -> Tensor", rule="float", inplace=True, node="ReciprocalBackward0", samples=unary(0.1, 5, plane=True))
 def reciprocal(x):
     """`1 / self`."""
     return T.const(1, x.dtype) / x
@@ -254,7 +254,7 @@ def _(grad, result):
     return -(grad * (result * result))
 
 
-@op("rsqrt(Tensor self) -> Tensor", rule="float", inplace=True, node="RsqrtBackward0", samples=unary(0.1, 5))
+@op("rsqrt(Tensor self) -> Tensor", rule="float", inplace=True, node="RsqrtBackward0", samples=unary(0.1, 5, plane=True))
 def rsqrt(x):
     """`1 / sqrt(self)`, exactly so, not an estimate."""
     return T.const(1, x.dtype) / T.prim("sqrt", x)
@@ -274,7 +274,8 @@ def _leaf(name, doc, low=-3.0, high=3.0, near=(), **more):
     if name in ("erf", "erfc", "erfinv", "lgamma", "digamma"):
         more.update(refuses="c", kernel=name if name == "digamma" else f"{name}_vml_cpu")
     node = more.pop("node", f"{name.capitalize()}Backward0")
-    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, node=node, samples=unary(low, high, near=list(near)), **more)(body)
+    samples = unary(low, high, near=list(near), plane="refuses" not in more)
+    return op(f"{name}(Tensor self) -> Tensor", rule="float", inplace=True, node=node, samples=samples, **more)(body)
 
 
 exp = _leaf("exp", "e to the power of each element.", near=[0, 88, -88])

@@ -7,10 +7,24 @@ import math
 from ..compiler import trace as T
 from ..compiler.primitives import _trigamma
 from ..registry import op
-from ..samples import Sample, _draw, binary, unary
+from ..samples import Sample, _draw, unary
 from . import special_tables as tables
 from .approximation import (
-    INF, NAN, absolute, at_least, at_most, erfc, exp, floor, is_nan, log, number, polynomial, sqrt, unknown_derivative, wide,
+    INF,
+    NAN,
+    absolute,
+    at_least,
+    at_most,
+    erfc,
+    exp,
+    floor,
+    is_nan,
+    log,
+    number,
+    polynomial,
+    sqrt,
+    no_derivative,
+    wide,
 )
 
 EPSILON = 2.0 ** -53
@@ -74,9 +88,7 @@ def zeta(self, other):
     return zeta_in_double(wide(self)[0], wide(other)[0])
 
 
-@zeta.gradient("self")
-def _(grad):
-    return unknown_derivative(grad, "zeta")
+zeta.gradient("self")(no_derivative("zeta"))
 
 
 @zeta.gradient("other")
@@ -245,9 +257,7 @@ def _density(self, other):
     return T.prim("exp", (self - 1.0) * T.prim("log", other) - other - T.prim("lgamma", self))
 
 
-@igamma.gradient("self")
-def _(grad):
-    return unknown_derivative(grad, "igamma: input")
+igamma.gradient("self")(no_derivative("igamma: input"))
 
 
 @igamma.gradient("other")
@@ -255,9 +265,7 @@ def _(grad, self, other):
     return grad * _density(self, other)
 
 
-@igammac.gradient("self")
-def _(grad):
-    return unknown_derivative(grad, "igammac: input")
+igammac.gradient("self")(no_derivative("igammac: input"))
 
 
 @igammac.gradient("other")

@@ -125,7 +125,7 @@ def _chunk_cat(tensors, dim, num_chunks):
     return T.cat(parts, d + 1)
 
 
-@op("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", rule="float!", promote=("grad_output",), on="torch", node="NativeDropoutBackwardBackward0")
+@op("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", rule=None, on="torch", node="NativeDropoutBackwardBackward0")
 def native_dropout_backward(grad_output, mask, scale):
     """The gradient of dropout: what was kept, scaled."""
     if mask.dtype != "b1":

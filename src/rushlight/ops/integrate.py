@@ -1,13 +1,11 @@
 """Sums and differences along a dimension: the trapezoid rule, finite differences, the running log-sum-exp."""
 from __future__ import annotations
 
-import math
-
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import Sample, _draw, reduction
 from . import elementwise, reduce
-from .common import broadcast_shapes, hint, shape_text, wrap_dim, wrap_dims
+from .common import wrap_dim
 
 
 # -------------------------------------------------------------------------------------------------------- trapezoid rule

@@ -32,7 +32,7 @@ def _(grad, self, eps):
     return T.where(T.prim("lt", self, low) | T.prim("lt", one - low, self), 0, slope)
 
 
-@op("sinc(Tensor self) -> Tensor", rule="float", inplace=True, on="torch Tensor special", node="SincBackward0", samples=unary(near=[0]))
+@op("sinc(Tensor self) -> Tensor", rule="float", inplace=True, on="torch Tensor special", node="SincBackward0", samples=unary(near=[0], plane=True))
 def sinc(x):
     """`sin(pi x) / (pi x)`, 1 at 0."""
     zero = T.prim("eq", x, T.const(0, x.dtype))
@@ -73,7 +73,7 @@ def ldexp(self, other):
     return self * T.prim("exp2", other)
 
 
-@op("angle(Tensor self) -> Tensor", rule=lambda x: "real" if T.is_complex(x.dtype) else "float", node="AngleBackward0", samples=unary())
+@op("angle(Tensor self) -> Tensor", rule=lambda x: "real" if T.is_complex(x.dtype) else "float", node="AngleBackward0", samples=unary(plane=True))
 def angle(x):
     """The angle of a number in the plane: 0 or pi for reals, NaN for NaN."""
     if T.is_complex(x.dtype):

@@ -196,11 +196,13 @@ def multinomial(self, num_samples, replacement, generator):
     return topk(ratio, num_samples)[1]
 
 
-@op("_rrelu_slopes(Tensor self, float lower, float upper, *, Generator? generator=None) -> Tensor", rule=None, on="-", layout="contiguous", out=False, differentiable=False)
-def _rrelu_slopes(self, lower, upper, generator):
-    """For each element that is not above zero a slope between the bounds, 1 for the others."""
+@op("_rrelu_training(Tensor self, float lower, float upper, *, Generator? generator=None) -> Tensor", rule=None, on="-", out=False, node="RreluWithNoiseBackward0")
+def _rrelu_training(self, lower, upper, generator):
+    """Elements that are not above zero, each times a slope of its own between the bounds; the others as they are."""
     _need_float(self, "rrelu_with_noise_out_cpu", halves=True)
-    return T.native("draw_rrelu", [(self.shape, self.dtype)], [self, T.cast(lower, "f64"), T.cast(upper, "f64")], [dtype_code(self.dtype), numel_of(self.shape)])[0]
+    dtype = T.compute_dtype(self.dtype)
+    slopes = T.native("draw_rrelu", [(self.shape, dtype)], [self, T.cast(lower, "f64"), T.cast(upper, "f64")], [dtype_code(self.dtype), numel_of(self.shape)])[0]
+    return T.cast(T.cast(self, dtype) * slopes, self.dtype)
 
 
 @op("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", rule=None, on="torch", out=False, node="NativeDropoutBackward0")

@@ -9,7 +9,21 @@ from ..registry import op
 from ..samples import binary, unary
 from . import special_tables as tables
 from .approximation import (
-    INF, NAN, absolute, at_least, at_most, erfc, erfinv, exp, is_nan, log, log1p, number, polynomial, sqrt, wide,
+    INF,
+    NAN,
+    absolute,
+    at_least,
+    at_most,
+    erfc,
+    erfinv,
+    exp,
+    is_nan,
+    log,
+    log1p,
+    number,
+    polynomial,
+    sqrt,
+    wide,
 )
 from .elementwise import sgn
 

@@ -15,10 +15,10 @@ offsets in bytes:
 - dtypes: f32 f64 i64 i32 i16 i8 u8. Half types: cast to f32, multiply, cast back. One of C's two matrix strides must be 1.
 - An `Epilogue` is applied to each element after its sum is complete (bias, activation).
 """
-from rushlight.compiler.templates import attention, conv
+from rushlight.compiler.templates import attention, conv, conv_weight
 from rushlight.compiler.templates.gemm import Epilogue, Operand, Step
 from rushlight.compiler.templates.gemm import lower as lower_matmul
 
 TEXTS = attention.TEXT           # kernels made by trace.native(template=...), by name
 
-__all__ = ['TEXTS', 'Epilogue', 'Operand', 'Step', 'conv', 'lower_matmul']
+__all__ = ['TEXTS', 'Epilogue', 'Operand', 'Step', 'conv', 'conv_weight', 'lower_matmul']

@@ -10,9 +10,9 @@ Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
-from rushlight.compiler.templates.conv import INTS, PHASE_NAMES, Integers, copy_run, phase_function, spill_run, split, sum_of, zero_run
 from rushlight.compiler.templates.gemm import Step, store_partial
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add
+from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, spill_run, split, sum_of, zero_run
 
 FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
 ALL_INTS = INTS + FILTER
@@ -24,14 +24,6 @@ ROWS_TOGETHER = 128                                                     # pixels
 
 # The padded copy of a plane: its rows (depth, height) one after the other, each in `advance` parts of `part` pixels. The integers:
 PLANE = ('rows_d', 'rows_h', 'part', 'pitch', 'low_d', 'low_h', 'low_w')
-
-
-class Known(dict):
-    """Integers loaded once, at the head of a function."""
-
-    def __init__(self, f, pointer, names, wanted=None):
-        table = Integers(f, pointer, names)
-        super().__init__((name, table[name]) for name in wanted or names)
 
 
 # ------------------------------------------------------------------------------------------------------------ a plane with zeros around
@@ -138,7 +130,7 @@ def rows_function(module, dtype):
                                         ('ptr', 'n'), ('i64', 'taps')])
     room, places, weights, target, phase, plane, n, taps = f.args
     phase, plane = Known(f, phase, PHASE_NAMES), Known(f, plane, PLANE)
-    n = Known(f, n, ALL_INTS, [f'{name}_{d}' for name in ('advance', 'phases', 'target_step') for d in 'dhw'])
+    n = Known(f, n, ALL_INTS)
     step = {d: n[f'phases_{d}'] * n[f'target_step_{d}'] for d in 'dhw'}
     with f.loop(f.const(0), phase['extent_d']) as d:
         with f.loop(f.const(0), phase['extent_h'], ACROSS) as h:
@@ -517,7 +509,7 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
     count = conv.product(phases)
     ints = {**ints, 'most_k': panels * width * conv.product(pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')), 'depth': 1}
     own = [ints.get(k, 0) for k in INTS]
-    more = {'images': 1, 'groups': 1, 'panels': panels, 'panel_lines': width, 'tall_panels': 0, 'lines': shape.groups, 'image_step': 0, 'group_step': 0,
+    more = {'groups': 1, 'panels': panels, 'panel_lines': width, 'tall_panels': 0, 'lines': shape.groups, 'group_step': 0,
             'line_step': filters.strides[0], 'k_step': 0, **{f'tap_step_{d}': s for d, s in zip('dhw', filters.strides[2:])}}
     packing = Step(conv.filter_text(dtype, width), 'pack_filter', [(*filters.pointer, filters.offset), ('temporary', 0, 0)],
                    own + [more[name] for name in conv.FILTER_INTS], [], count * panels, 16, count * panels * taps * (width * size * 3))

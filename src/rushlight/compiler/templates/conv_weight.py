@@ -1,0 +1,187 @@
+"""The gradient of a convolution's weight, as a product: rows are lines (channel, tap), columns filters, and k is (image, pixel).
+
+Each element is one chain of fused multiply-adds in ascending k, continued in memory from block to block; no two units add to the same element.
+A line is a row of windows of the source, copied (and from channels_last transposed) block by block next to the micro-kernel.
+"""
+from rushlight.compiler.emit.ir import Var
+from rushlight.compiler.templates import gemm, pack
+from rushlight.compiler.templates.conv import UNIT_PANELS, UNITS, block_of, cut, depthwise, product
+from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
+from rushlight.compiler.templates.windows import Counter, Known, copy_run, split, sum_of, zero_run
+
+WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
+               'unit_columns', 'column_units', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
+    f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
+
+
+def weight_text(dtype):
+    """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
+    (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""
+    elem, size, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    module = Module()
+    f = Kernel(module, 'convolve_weight')
+    n = Known(f, f.integers, WEIGHT_INTS)
+    source, target, gradient = (f.p(i) for i in range(3))
+    pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
+    blocks, each = block_of(f, pixels, size)
+    room = f.array(elem, K_BLOCK[size] * width)
+    with f.loop(f.lo, f.hi) as unit:
+        group, column_unit, row_unit = split(f, unit, n['column_units'], n['row_units'])
+        first_panel = row_unit * n['unit_panels']
+        last_panel = f.min(first_panel + n['unit_panels'], n['panels'])
+        first_column = column_unit * n['unit_columns']
+        last_column = f.min(first_column + n['unit_columns'], n['filters'])
+        row_of = lambda panel: panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
+        first_row, last_row = row_of(first_panel), row_of(last_panel)
+        target_at = element(f, target, group * n['lines'] * n['filters'], elem)
+        with f.when(n['images'].eq(0)):          # nothing to sum
+            with f.loop(first_row, last_row) as row:
+                zero_run(f, elem, lanes, element(f, target_at, row * n['filters'] + first_column, elem), last_column - first_column)
+        with f.loop(f.const(0), n['images']) as image:
+            source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
+            gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
+            with f.loop(f.const(0), blocks) as block:
+                k0 = block * each
+                depth = f.min(pixels - k0, each)
+                invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
+                with f.loop(first_column, last_column, width) as j:
+                    columns = f.min(last_column - j, f.const(width))
+                    from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
+                    pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
+                    with f.loop(first_panel, last_panel) as panel:
+                        row = row_of(panel)
+                        rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
+                        invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
+                               element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
+                               image + block, columns, rows)
+    lines_function(module, dtype)
+    pack.functions(module, elem, width, lanes)
+    gemm.block_function(module, 'tiles', dtype)
+    for r in range(1, ROWS + 1):
+        gemm.tile_function(module, f'tile_{r}x2', dtype, r, 2)
+        gemm.tile_function(module, f'tile_{r}x1', dtype, r, 1)
+    return module.text()
+
+
+LINES_ARGUMENTS = [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'), ('i64', 'depth')]
+
+
+def for_runs(f, n, shift, first, depth, body):
+    """The pixels [k0, k0 + depth), which start at `first` (d, h, w), cut at rows: body(done before, low, high, run, source offset of pixel low): pixels
+    [low, high) of the run are inside the source."""
+    at, row, done = Var(f, first[2]), Counter(f, first[:2], [None, n['pixels_h']]), Var(f, f.const(0))
+    advance = n['advance_w']
+    with f.loop_while(lambda: done.get() < depth):
+        run = f.min(n['pixels_w'] - at.get(), depth - done.get())
+        place = {d: x * n[f'advance_{d}'] + shift[d] for d, x in zip('dhw', [*row.get(), at.get()])}
+        inside = place['d'].ult(n['source_d']) & place['h'].ult(n['source_h'])
+        low, high = Var(f, f.const(0)), Var(f, run)
+        with f.when(place['w'] < 0):
+            low.set(f.min((f.const(0) - place['w'] + advance - 1) // advance, run))
+        with f.when(place['w'] + (run - 1) * advance > n['source_w'] - 1):
+            beyond = n['source_w'] - place['w']
+            high.set(f.max(f.select(beyond > 0, f.min((beyond + advance - 1) // advance, run), f.const(0)), low.get()))
+        low, high = f.select(inside, low.get(), f.const(0)), f.select(inside, high.get(), f.const(0))
+        body(done.get(), low, high, run, sum_of([place[d] * n[f'source_step_{d}'] for d in 'dhw']) + low * advance * n['source_step_w'])
+        done.set(done.get() + run)
+        at.set(f.const(0))
+        row.step()
+
+
+def lines_function(module, dtype):
+    """What `count` lines (channel, tap) from `line` on read at the pixels [k0, k0 + depth): element (line, pixel) at line * depth + pixel."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'window_lines', LINES_ARGUMENTS)
+    source, room, n, line, count, k0, depth = f.args
+    n = Known(f, n, WEIGHT_INTS)
+    taps = [n[f'taps_{d}'] for d in 'dhw']
+    first = split(f, k0, n['pixels_h'], n['pixels_w'])
+    step = n['advance_w'] * n['source_step_w']
+    shift = lambda tap: {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
+
+    def line_by_line():
+        lines = Counter(f, split(f, line, *taps), [None, *taps])
+        with f.loop(f.const(0), count) as i:
+            channel, *tap = lines.get()
+            base = element(f, source, channel * n['source_channel'], elem)
+            to = element(f, room, i * depth, elem)
+
+            def run(done, low, high, length, away):
+                here = element(f, to, done, elem)
+                zero_run(f, elem, lanes, here, low)
+                copy_run(f, elem, lanes, element(f, base, away, elem), step, element(f, here, low, elem), high - low)
+                zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
+            for_runs(f, n, shift(tap), first, depth, run)
+            lines.step()
+
+    def channels_together():
+        """Channels are adjacent in the source: squares of pixels and channels are transposed in registers."""
+        total = taps[0] * taps[1] * taps[2]
+        numbers = Counter(f, [f.const(0)] * 3, [None, *taps[1:]])
+        with f.loop(f.const(0), total) as tap:
+            begin = (line - tap + total - 1) // total            # channels whose line of this tap is among ours
+            end = (line + count - tap + total - 1) // total
+            row = lambda channel: element(f, room, (channel * total + tap - line) * depth, elem)
+
+            def run(done, low, high, length, away):
+                with f.loop(begin, end) as channel:
+                    with f.when((high - low) < length):
+                        here = element(f, row(channel), done, elem)
+                        zero_run(f, elem, lanes, here, low)
+                        zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
+                from_ = element(f, source, away, elem)
+                together = end - ((end - begin) % 8)
+                whole = (high - low) & -8
+                with f.loop(begin, together, 8) as channel:
+                    with f.loop(f.const(0), whole, 8) as p:
+                        square = [f.load(element(f, from_, (p + i) * step + channel, elem), elem, 8) for i in range(8)]
+                        for i, values in enumerate(transpose(f, square)):
+                            f.store(values, element(f, row(channel + i), done + low + p, elem))
+                    with f.loop(whole, high - low) as p:
+                        for i in range(8):
+                            f.store(f.load(element(f, from_, p * step + channel + i, elem), elem), element(f, row(channel + i), done + low + p, elem))
+                with f.loop(together, end) as channel:
+                    copy_run(f, elem, lanes, element(f, from_, channel, elem), step, element(f, row(channel), done + low, elem), high - low)
+            for_runs(f, n, shift(numbers.get()), first, depth, run)
+            numbers.step()
+    f.branch(n['source_channel'].eq(1) & step.ne(1), channels_together, line_by_line)
+    return f
+
+
+def lower_weight(program, dtype, shape, source, gradient, target):
+    """The weight's gradient, [groups, channels, taps, filters] and dense. source: (image, channel, d, h, w), gradient: (image, filter, pixel)."""
+    pr = program
+    if depthwise(shape):
+        from rushlight.compiler.templates import depthwise as direct
+        last = bool(source.strides[1] == 1) and bool(gradient.strides[1] == 1)
+        return direct.lower_weight(pr, dtype, shape, source, gradient, target, last)
+    _, size, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    lines = shape.channels * product(shape.taps)
+    pixels = product(shape.result)
+    panels = pr.max(pr.ceildiv(lines, ROWS), 1)
+    unit_panels, row_units, unit_columns, column_units = cut(pr, shape.groups, panels, shape.filters, width)
+    # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
+    row_units = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, UNIT_PANELS // 2)))
+    unit_panels = pr.ceildiv(panels, row_units)
+    row_units = pr.ceildiv(panels, unit_panels)
+    ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
+            'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
+            'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
+            'panel_rows': pr.floordiv(lines, panels), 'tall_panels': pr.mod(lines, panels), 'gradient_image': gradient.strides[0],
+            'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
+    for i, d in enumerate('dhw'):
+        values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
+        ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
+    work = pr.max(pr.floordiv(shape.batch * pixels * lines * shape.filters, 6), lines * shape.filters * size)
+    units = shape.groups * row_units * column_units
+    grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
+    scratch = unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, pixels + 8) * size
+    product_step = Step(weight_text(dtype), 'convolve_weight',
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
+                        [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,
+                        shape.groups * work, scratch)
+    return [], [product_step]
+

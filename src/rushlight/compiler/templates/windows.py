@@ -1,0 +1,347 @@
+"""Windows: where a convolution reads, and packing what it reads for the micro-kernel of gemm.py.
+
+A *target* pixel takes from a *source* at `pixel * advance + start + tap * tap_move`, zero where that is outside. Forward, the target is the result;
+for the gradient of the input it is the input, and its pixels fall into stride**d *phases*: those of one phase are reached by the
+same few taps. Sizes and strides come in threes (d, h, w).
+"""
+from rushlight.compiler.emit.ir import SIZE, Var
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask
+
+# of each of the three dimensions
+DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
+GENERAL = ('groups', 'depth', 'rows', 'source_image', 'source_group', 'source_channel', 'target_image', 'target_group', 'target_channel',
+           'panels', 'panel_rows', 'tall_panels', 'unit_panels', 'row_units', 'unit_columns', 'column_units', 'most_k', 'scattered')
+INTS = GENERAL + tuple(f'{name}_{d}' for name in DIMENSION for d in 'dhw')
+PHASE = ('count', 'start', 'extent', 'first')           # of a phase and dimension: its taps, where its first window begins, its pixels, its first tap
+
+
+class Integers:
+    """The kernel's integers by name, loaded where they are wanted."""
+
+    def __init__(self, f, pointer, names):
+        self.f, self.pointer, self.at = f, pointer, {name: i for i, name in enumerate(names)}
+
+    def __getitem__(self, name):
+        f = self.f
+        return f.load(f.at(self.pointer, f.const(self.at[name]), 'i64'), 'i64')
+
+    def __setitem__(self, name, value):
+        f = self.f
+        f.store(value, f.at(self.pointer, f.const(self.at[name]), 'i64'))
+
+
+class Known(dict):
+    """The integers loaded once, at the head of a function."""
+
+    def __init__(self, f, pointer, names):
+        table = Integers(f, pointer, names)
+        super().__init__((name, table[name]) for name in names)
+
+
+PHASE_NAMES = [f'{name}_{d}' for name in PHASE for d in 'dhw']
+
+
+def split(f, index, *sizes):
+    """index as digits, the last the fastest: one more digit than sizes."""
+    digits = []
+    for size in reversed(sizes):
+        digits.insert(0, index % size)
+        index = index // size
+    return [index, *digits]
+
+
+def phase_function(module):
+    """Fill in a phase: which taps reach its pixels, and where in the source."""
+    f = Internal(module, 'phase', [('ptr', 'phase'), ('ptr', 'n'), ('i64', 'number')])
+    at, n = Integers(f, f.args[0], PHASE_NAMES), Known(f, f.args[1], INTS)
+    for d, number in zip('dhw', split(f, f.args[2], n['phases_h'], n['phases_w'])):
+        phase_of_dimension(f, at, n, d, number)
+
+
+def phase_of_dimension(f, at, n, d, number):
+    phases, skip, taps = n[f'phases_{d}'], n[f'tap_skip_{d}'], n[f'taps_{d}']
+    first = Var(f, f.const(0))
+
+    def begin():
+        return number + n[f'shift_{d}'] - first.get() * n[f'dilation_{d}']
+    with f.loop_while(lambda: (first.get() < skip) & (begin() % phases).ne(0)):
+        first.set(first.get() + 1)
+    reached = (first.get() < skip) & (first.get() < taps)
+    at[f'count_{d}'] = f.select(reached, (taps - first.get() + skip - 1) // skip, f.const(0))
+    at[f'start_{d}'] = begin() // phases
+    at[f'first_{d}'] = first.get()
+    at[f'extent_{d}'] = (n[f'pixels_{d}'] - number + phases - 1) // phases
+
+
+def k_of(phase, n):
+    return phase['count_d'] * phase['count_h'] * phase['count_w'] * n['depth']
+
+
+class Counter:
+    """Nested counters without division: the last runs fastest. Each has a limit."""
+
+    def __init__(self, f, starts, limits):
+        self.f, self.limits = f, limits
+        self.vars = [Var(f, s) for s in starts]
+
+    def get(self): return [v.get() for v in self.vars]
+
+    def step(self):
+        """One further."""
+        f = self.f
+
+        def bump(level):
+            v = self.vars[level]
+            v.set(v.get() + 1)
+            if level:
+                with f.when(v.get().eq(self.limits[level])):
+                    v.set(f.const(0))
+                    bump(level - 1)
+        bump(len(self.vars) - 1)
+
+
+def for_taps(f, n, phase, k0, depth, body):
+    """Cut [k0, k0 + depth) at taps: body(tap counters, first channel, channels, done) with `done` elements of k before it."""
+    tap, channel = k0 // f.max(n['depth'], f.const(1)), k0 % f.max(n['depth'], f.const(1))
+    counter = Counter(f, split(f, tap, f.max(phase['count_h'], f.const(1)), f.max(phase['count_w'], f.const(1))),
+                      [None, phase['count_h'], phase['count_w']])
+    done, at = Var(f, f.const(0)), Var(f, channel)
+    with f.loop_while(lambda: done.get() < depth):
+        run = f.min(n['depth'] - at.get(), depth - done.get())
+        body(counter.get(), at.get(), run, done.get())
+        done.set(done.get() + run)
+        at.set(f.const(0))
+        counter.step()
+
+
+# ----------------------------------------------------------------------------------------------- a panel of pixels, vectors along them
+def panel_function(module, dtype):
+    """Pack the windows of two vectors of pixels from `pixel` on: element (k, lane) at k * width + lane."""
+    elem, size, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    f = Internal(module, 'window_panel', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
+                                          ('i64', 'pixel')])
+    source, room, phase, n, k0, k_count, pixel = f.args
+    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, INTS)
+    extents = [phase[f'extent_{d}'] for d in 'dhw']
+    last = extents[0] * extents[1] * extents[2] - 1
+    places = {d: f.array('i32', width) for d in 'dhw'}      # of each lane in the source, for the first tap
+    offsets = f.array('i32', width)
+    narrow = lambda v: f.convert('trunc', v, 'i32')
+    counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
+    cut = []                                                # lanes of each vector before its row ends
+    for lane in range(width):
+        if lane % lanes == 0:
+            cut.append(f.min(extents[2] - counter.get()[2], f.const(lanes)))
+        where = [x * n[f'advance_{d}'] + phase[f'start_{d}'] for d, x in zip('dhw', counter.get())]
+        for d, x in zip('dhw', where):
+            f.store(narrow(x), element(f, places[d], lane, 'i32'))
+        f.store(narrow(sum_of([x * n[f'source_step_{d}'] for d, x in zip('dhw', where)])), element(f, offsets, lane, 'i32'))
+        if lane + 1 < width:
+            with f.when(pixel + lane < last):               # lanes beyond the last pixel repeat it
+                counter.step()
+    # Lanes follow each other in the source, but for one place where a row of pixels ends
+    smooth, spacing = extents[2] > lanes - 2, n['advance_w'] * n['source_step_w']
+
+    def tap(taps, channel, run, done):
+        move = [x * n[f'tap_move_{d}'] for d, x in zip('dhw', taps)]
+        distance = sum_of([x * n[f'source_step_{d}'] for d, x in zip('dhw', move)]) + channel * n['source_channel']
+        to = element(f, room, done * width, elem)
+        moved = element(f, source, distance, elem)
+        valid = []
+        for v in range(2):
+            masks = None
+            for d, x in zip('dhw', move):
+                place = f.load(element(f, places[d], v * lanes, 'i32'), 'i32', lanes) + f.splat(narrow(x), lanes)
+                inside = place.ult(f.splat(narrow(n[f'source_{d}']), lanes))
+                masks = inside if masks is None else masks & inside
+            valid.append(masks)
+
+        def scattered():
+            lane_by_lane(f, elem, size, width, lanes, moved, offsets, valid, to, run, n['source_channel'])
+        if size < 4:
+            scattered()
+            return
+
+        def in_vectors(every):
+            vectors_of_pixels(f, elem, width, lanes, moved, offsets, valid, cut, to, run, n['source_channel'], every)
+        f.branch(smooth & spacing.eq(1), lambda: in_vectors(1), lambda: f.branch(smooth & spacing.eq(2), lambda: in_vectors(2), scattered))
+    for_taps(f, n, phase, k0, k_count, tap)
+    return f
+
+
+def sum_of(values):
+    total = values[0]
+    for v in values[1:]:
+        total = total + v
+    return total
+
+
+def spaced_load(f, elem, lanes, at, mask, every):
+    """A vector of the elements at[0], at[every], ... (every: 1 or 2); where the mask is not set, zero and no memory is touched. None: all of them."""
+    if every == 1:
+        return f.load(at, elem, lanes, mask)
+    even = f.vector([int(i % 2 == 0) for i in range(lanes)], 'i1')
+    parts = []
+    for half in range(2):
+        wide = even if mask is None else f.shuffle(mask, [(half * lanes + i) // 2 for i in range(lanes)]) & even
+        parts.append(f.load(element(f, at, half * lanes, elem), elem, lanes, wide))
+    return f.shuffle(parts[0], [2 * i for i in range(lanes)], parts[1])
+
+
+def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, run, channel_step, every):
+    """Each vector is read from one or two rows of the source, of which `every` first or second element counts."""
+    numbers = f.lanes(lanes)
+    bases, masks = [], []
+    partial = None
+    for v in range(2):
+        before = numbers < f.splat(f.convert('trunc', cut[v], 'i32'), lanes)
+        first, second = valid[v] & before, valid[v] & ~before
+        at = [f.const(v * lanes), f.min(cut[v] + v * lanes, f.const(v * lanes + lanes - 1))]
+        starts = [f.convert('sext', f.load(element(f, offsets, a, 'i32'), 'i32'), 'i64') for a in at]
+        bases.append([element(f, source, starts[0], elem), element(f, source, starts[1] - (at[1] - v * lanes) * every, elem)])
+        masks.append([first, second])
+        missing = f.any(~first)
+        partial = missing if partial is None else partial | missing
+
+    def partly():
+        with f.loop(f.const(0), run) as c:
+            for v in range(2):
+                parts = [spaced_load(f, elem, lanes, element(f, b, c * channel_step, elem), m, every) for b, m in zip(bases[v], masks[v])]
+                f.store(f.select(masks[v][0], parts[0], parts[1]), element(f, to, c * width + v * lanes, elem))
+
+    def fully():
+        with f.loop(f.const(0), run) as c:
+            for v in range(2):
+                value = spaced_load(f, elem, lanes, element(f, bases[v][0], c * channel_step, elem), None, every)
+                f.store(value, element(f, to, c * width + v * lanes, elem))
+    f.branch(partial, partly, fully)
+
+
+def lane_by_lane(f, elem, size, width, lanes, source, offsets, valid, to, run, channel_step):
+    """Any strides: an address for each lane, that of a zero where the window is outside."""
+    zero = f.array(elem, 1)
+    f.store(f.const(0, elem), zero)
+    addresses, steps = f.array('i64', width), f.array('i64', width)
+    for v in range(2):
+        for lane in range(lanes):
+            inside = f.extract(valid[v], lane)
+            at = f.convert('sext', f.load(element(f, offsets, v * lanes + lane, 'i32'), 'i32'), 'i64')
+            address = f.select(inside, element(f, source, at, elem), zero)
+            f.store(address, element(f, addresses, v * lanes + lane, 'i64'))
+            f.store(f.select(inside, channel_step, f.const(0)), element(f, steps, v * lanes + lane, 'i64'))
+    with f.loop(f.const(0), run) as c:
+        for lane in range(width):
+            at = f.load(element(f, addresses, lane, 'i64'), 'ptr')
+            step = f.load(element(f, steps, lane, 'i64'), 'i64')
+            f.store(f.load(element(f, at, c * step, elem), elem), element(f, to, c * width + lane, elem))
+
+
+# --------------------------------------------------------------------------------------------- rows of pixels, vectors along channels
+def rows_function(module, dtype):
+    """Copy the windows of `count` pixels from `pixel` on: element (pixel, k) at pixel * k_count + k. The room has a vector to spare at its end."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'window_rows', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
+                                         ('i64', 'pixel'), ('i64', 'count')])
+    source, room, phase, n, k0, k_count, pixel, count = f.args
+    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, INTS)
+    extents = [phase[f'extent_{d}'] for d in 'dhw']
+
+    def pixels(body):
+        counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
+        with f.loop(f.const(0), count) as row:
+            where = [x * n[f'advance_{d}'] + phase[f'start_{d}'] for d, x in zip('dhw', counter.get())]
+            body(where, element(f, room, row * k_count, elem))
+            counter.step()
+
+    def tap_by_tap(where, line):
+        def tap(taps, channel, run, done):
+            place = [w + x * n[f'tap_move_{d}'] for d, w, x in zip('dhw', where, taps)]
+            inside = place[0].ult(n['source_d']) & place[1].ult(n['source_h']) & place[2].ult(n['source_w'])
+            to = element(f, line, done, elem)
+            at = element(f, source, sum_of([x * n[f'source_step_{d}'] for d, x in zip('dhw', place)]) + channel * n['source_channel'], elem)
+
+            def outside():
+                spill_zeros(f, elem, lanes, to, run)
+
+            def adjacent():
+                spill_run(f, elem, lanes, at, to, run)
+            f.branch(inside, lambda: f.branch(n['source_channel'].eq(1), adjacent, lambda: copy_run(f, elem, lanes, at, n['source_channel'], to, run)), outside)
+        for_taps(f, n, phase, k0, k_count, tap)
+
+    # Neighbouring taps are neighbours in memory, channels and all: a row of taps is one run
+    length = phase['count_w'] * n['depth']
+    merged = n['source_channel'].eq(1) & n['tap_move_w'].eq(1) & n['source_step_w'].eq(n['depth']) & (n['depth'] > 0)
+
+    def row_by_row(where, line):
+        first = split(f, k0 // length, phase['count_h'])
+        tap_rows, at, done = Counter(f, first, [None, phase['count_h']]), Var(f, k0 % length), Var(f, f.const(0))
+        before = f.max(f.const(0) - where[2], f.const(0)) * n['depth']       # elements of a row of taps that are left of the source's pixels
+        behind = f.max(f.min((n['source_w'] - where[2]) * n['depth'], length), before)
+        with f.loop_while(lambda: done.get() < k_count):
+            begin = at.get()
+            end = f.min(length, begin + (k_count - done.get()))
+            d, h = (w + x * n[f'tap_move_{k}'] for k, w, x in zip('dh', where, tap_rows.get()))
+            inside = d.ult(n['source_d']) & h.ult(n['source_h'])
+            to = element(f, line, done.get() - begin, elem)
+            low = f.select(inside, f.min(f.max(before, begin), end), end)
+            high = f.select(inside, f.max(f.min(behind, end), low), end)
+            from_ = element(f, source, d * n['source_step_d'] + h * n['source_step_h'] + where[2] * n['source_step_w'], elem)
+            with f.when(begin < low):
+                spill_zeros(f, elem, lanes, element(f, to, begin, elem), low - begin)
+            spill_run(f, elem, lanes, element(f, from_, low, elem), element(f, to, low, elem), high - low)
+            with f.when(high < end):
+                spill_zeros(f, elem, lanes, element(f, to, high, elem), end - high)
+            done.set(done.get() + end - begin)
+            at.set(f.const(0))
+            tap_rows.step()
+    f.branch(merged, lambda: pixels(row_by_row), lambda: pixels(tap_by_tap))
+    return f
+
+
+def copy_run(f, elem, lanes, source, step, target, count):
+    """count elements that are `step` apart, to adjacent ones."""
+    def adjacent():
+        whole = count & -lanes
+        with f.loop(f.const(0), whole, lanes) as i:
+            f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
+        with f.loop(whole, count) as i:
+            f.store(f.load(element(f, source, i, elem), elem), element(f, target, i, elem))
+
+    def apart():
+        done = Var(f, f.const(0))
+        if SIZE[elem] >= 4:
+            with f.when(step.eq(2)):
+                with f.loop_while(lambda: done.get() + lanes < count):     # one less than there are: the second vector goes beyond its last element
+                    at = element(f, source, done.get() * 2, elem)
+                    a, b = (f.load(element(f, at, k * lanes, elem), elem, lanes) for k in range(2))
+                    f.store(f.shuffle(a, [2 * i for i in range(lanes)], b), element(f, target, done.get(), elem))
+                    done.set(done.get() + lanes)
+        with f.loop(done.get(), count) as i:
+            f.store(f.load(element(f, source, i * step, elem), elem), element(f, target, i, elem))
+    f.branch(step.eq(1), adjacent, apart)
+
+
+def spill_run(f, elem, lanes, source, target, count):
+    """count adjacent elements, and zeros up to a whole vector: what is there is written after this."""
+    if SIZE[elem] < 4:                              # no masked loads of such elements
+        return copy_run(f, elem, lanes, source, f.const(1), target, count)
+    whole = count & -lanes
+    with f.loop(f.const(0), whole, lanes) as i:
+        f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
+    with f.when(whole < count):
+        f.store(f.load(element(f, source, whole, elem), elem, lanes, lane_mask(f, count - whole, lanes)), element(f, target, whole, elem))
+
+
+def spill_zeros(f, elem, lanes, target, count):
+    """count zeros and more, up to a whole vector."""
+    with f.loop(f.const(0), count, lanes) as i:
+        f.store(f.const(0, elem, lanes), element(f, target, i, elem))
+
+
+def zero_run(f, elem, lanes, target, count):
+    whole = count & -lanes
+    with f.loop(f.const(0), whole, lanes) as i:
+        f.store(f.const(0, elem, lanes), element(f, target, i, elem))
+    with f.loop(whole, count) as i:
+        f.store(f.const(0, elem), element(f, target, i, elem))

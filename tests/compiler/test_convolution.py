@@ -1,0 +1,126 @@
+"""Convolutions: the bits do not depend on layout and threads, gradients of gradients, the number of kernels, what joins them."""
+import itertools
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import plans
+from rushlight.nn import functional as F
+
+CASES = {                     # channels, extent, filters, taps, options
+    "3x3": (5, (9, 11), 7, (3, 3), {"padding": 1}),
+    "strided": (5, (9, 20), 18, (3, 3), {"padding": 1, "stride": 2}),
+    "dilated": (4, (12, 12), 6, (3, 2), {"dilation": (2, 3), "stride": (3, 1)}),
+    "grouped": (6, (9, 9), 8, (3, 3), {"groups": 2, "padding": 2}),
+    "depthwise": (20, (9, 13), 20, (3, 3), {"groups": 20, "padding": 1}),
+    "depthwise, strided": (20, (12, 13), 20, (5, 3), {"groups": 20, "padding": 2, "stride": 2}),
+    "pointwise": (17, (5, 6), 9, (1, 1), {}),
+    "one column": (3, (10, 1), 4, (3, 1), {"padding": (1, 0)}),
+}
+
+
+def arrays(case, dtype="float32"):
+    channels, extent, filters, taps, options = CASES[case]
+    rng = np.random.default_rng(3)
+    draw = lambda *shape: rng.standard_normal(shape).astype(dtype)
+    return draw(2, channels, *extent), draw(filters, channels // options.get("groups", 1), *taps), draw(filters), options
+
+
+def everything(case, x_last=False, w_last=False, gradient_last=False, threads=1):
+    """The result and all gradients, as bytes in logical order."""
+    x, w, b, options = arrays(case)
+    place = lambda a, last: (rl.from_numpy(a).to(memory_format=rl.channels_last) if last else rl.from_numpy(a)).detach().requires_grad_()
+    x, w, b = place(x, x_last), place(w, w_last), place(b, False)
+    before = rl.get_num_threads()
+    rl.set_num_threads(threads)
+    try:
+        y = F.conv2d(x, w, b, **options)
+        g = rl.from_numpy(np.random.default_rng(4).standard_normal(tuple(y.shape)).astype("float32"))
+        y.backward(g.to(memory_format=rl.channels_last) if gradient_last else g)
+    finally:
+        rl.set_num_threads(before)
+    return [t.detach().contiguous().numpy().tobytes() for t in (y, x.grad, w.grad, b.grad)]
+
+
+def reference(x, w, b, stride=1, padding=0, dilation=1, groups=1):
+    """In float64, one window after the other."""
+    pair = lambda v: v if isinstance(v, tuple) else (v, v)
+    (sh, sw), (ph, pw), (dh, dw) = pair(stride), pair(padding), pair(dilation)
+    x, w = np.pad(x.astype("float64"), ((0, 0), (0, 0), (ph, ph), (pw, pw))), w.astype("float64")
+    height, width = (x.shape[2] - dh * (w.shape[2] - 1) - 1) // sh + 1, (x.shape[3] - dw * (w.shape[3] - 1) - 1) // sw + 1
+    out = np.zeros((x.shape[0], w.shape[0], height, width))
+    each = w.shape[0] // groups
+    for f, i, j in itertools.product(range(w.shape[0]), range(height), range(width)):
+        channels = slice(f // each * w.shape[1], (f // each + 1) * w.shape[1])
+        window = x[:, channels, i * sh:i * sh + dh * (w.shape[2] - 1) + 1:dh, j * sw:j * sw + dw * (w.shape[3] - 1) + 1:dw]
+        out[:, f, i, j] = (window * w[f]).sum((1, 2, 3)) + b[f]
+    return out
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values(case):
+    x, w, b, options = arrays(case)
+    y = F.conv2d(rl.from_numpy(x), rl.from_numpy(w), rl.from_numpy(b), **options)
+    want = reference(x, w, b, **options)
+    assert np.abs(y.numpy() - want).max() < 2e-6 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_layout_and_threads_do_not_change_bits(case):
+    want = everything(case)
+    for x_last, w_last, gradient_last in itertools.product((False, True), repeat=3):
+        assert everything(case, x_last, w_last, gradient_last) == want, (x_last, w_last, gradient_last)
+    assert everything(case, threads=2) == want
+    assert everything(case, x_last=True, threads=2) == want
+
+
+@pytest.mark.parametrize("case", ["strided", "grouped", "depthwise, strided"])
+def test_gradients_of_gradients(case):
+    x, w, b, options = arrays(case, "float64")
+    x, w, b = (rl.from_numpy(a) for a in (x[:1, :, :6, :5], w, b))
+    x, w, b = (t.contiguous().requires_grad_() for t in (x, w, b))
+    convolve = lambda x, w, b: F.conv2d(x, w, b, **options)
+    assert rl.autograd.gradcheck(convolve, (x, w, b), fast_mode=True)
+    assert rl.autograd.gradgradcheck(convolve, (x, w, b), fast_mode=True)
+
+
+@pytest.mark.parametrize("stride, output_padding", [(1, 0), (2, 1), (3, 2)])
+def test_transposed_is_the_transpose(stride, output_padding):
+    """<conv(x), y> = <x, conv_transpose(y)>."""
+    rng = np.random.default_rng(0)
+    w, y = rl.from_numpy(rng.standard_normal((4, 3, 3, 2))), rl.from_numpy(rng.standard_normal((2, 4, 5, 4)))
+    up = F.conv_transpose2d(y, w, stride=stride, padding=1, output_padding=output_padding)
+    x = rl.from_numpy(rng.standard_normal(tuple(up.shape)))
+    down = F.conv2d(x, w, stride=stride, padding=1)
+    assert down.shape == y.shape
+    assert float((down * y).sum() - (x * up).sum()) == pytest.approx(0, abs=1e-10)
+
+
+def test_sizes_share_kernels():
+    """Batch, image, channels, stride and padding are integers of the kernel: other ones compile nothing but integer programs."""
+    def run(n, c, size, f, stride, padding):
+        x, w = rl.randn(n, c, size, size + 1, requires_grad=True), rl.randn(f, c, 3, 3, requires_grad=True)
+        F.conv2d(x, w, None, stride, padding).sum().backward()
+    run(2, 5, 9, 6, 2, 2)
+    known = len(plans.ADDRESSES)
+    for n, c, size, f in ((3, 7, 12, 9), (4, 33, 17, 40), (2, 3, 30, 130)):
+        for stride, padding in ((2, 2), (3, 3), (2, 4)):
+            run(n, c, size, f, stride, padding)
+    assert len(plans.ADDRESSES) == known
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_bias_joins_the_convolution(last):
+    x, w, b = rl.randn(2, 5, 8, 8), rl.randn(6, 5, 3, 3), rl.randn(6)
+    if last: x = x.to(memory_format=rl.channels_last)
+    text = rl.explain(F.conv2d, x, w, b, stages="loops")
+    assert "2 launches" in text and "convolve" in text                # the filter is packed, the rest is one kernel
+
+
+def test_special_values():
+    x = rl.full((1, 2, 4, 4), float("inf"))
+    assert F.conv2d(x, rl.ones(1, 2, 3, 3)).isinf().all()
+    assert F.conv2d(x, rl.zeros(1, 2, 3, 3)).isnan().all()
+    assert F.conv2d(rl.zeros(2, 0, 4, 4), rl.zeros(3, 0, 3, 3), rl.tensor([1.0, 2.0, 3.0]))[0, :, 0, 0].tolist() == [1, 2, 3]
+    assert F.conv2d(rl.zeros(0, 2, 4, 4), rl.zeros(3, 2, 3, 3)).shape == (0, 3, 2, 2)
