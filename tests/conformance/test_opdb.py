@@ -27,6 +27,7 @@ KNOWN = {
     ("narrow", "error"): ("must be int, not Tensor", "a tensor as `start` is refused by its type, not by its dtype"),
     ("normal/number_mean", "out"): ("must match", "torch does not resize out= here, and fails"),
     ("as_strided_scatter", "gradient"): ("argument 0", "torch passes the gradient of input where src was written, and none elsewhere; it should be the other way round"),
+    ("_chunk_cat", "out"): ("can't be cast", CAT_OUT),
     ("narrow_copy", "error"): ("", "the errors are narrow's, which say more"),
     ("quantile", "gradient"): ("argument 1: a tensor", "of q, where the interpolation does not depend on it: zeros here, None in torch"),
     ("nanquantile", "gradient"): ("argument 1: a tensor", "as quantile"),

@@ -107,9 +107,14 @@ BATCH = {
     'reshape': lambda b, n: T.reshape(b.known[n.args[0]], (b.size,) + n.shape),
     'permute': lambda b, n: T.permute(b.known[n.args[0]], (0, *(d + 1 for d in n.attrs['dims']))),
     'flip': lambda b, n: T.flip(b.known[n.args[0]], tuple(d + 1 for d in n.attrs['dims'])),
-    'slice': lambda b, n: _slice(b, n),
+    'slice': lambda b, n: _slice(b, n), 'loop': lambda b, n: _loop(b, n),
     'cat': lambda b, n: T.cat([b.whole(a) for a in n.args], n.attrs['dim'] + 1),
 }
+
+
+def _loop(b, n):
+    args = [b.aligned(a, n.ndim).node for a in n.args]
+    return T.Sym(n.graph.node('loop', args, n.attrs, broadcast_shapes([a.shape for a in args]), n.dtype))
 
 
 def _slice(b, n):

@@ -403,6 +403,10 @@ def is_column(partial):
     return solid(x.shape)[-1] not in partial.attrs['dims']
 
 
+def is_dense(memory):
+    return all(is_one(d) or known_equal(s, t) for d, s, t in zip(memory.shape, memory.strides, contiguous_strides(memory.shape)))
+
+
 def attr_key(v):
     if isinstance(v, Affine): return v.key
     if isinstance(v, Memory): return id(v)
@@ -555,15 +559,23 @@ class Fusion:
         return steps
 
     def forward(self, users):
-        """A result that is only another view of a product or a scatter is written by that itself."""
+        """A result that is only another view of a product, a scatter or a routine's result is written by that itself."""
         self.forwarded = set()
         for t in list(self.roots):
             n, chain = t, []
             while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
                 chain.append(n)
                 n = n.args[0]
-            if not chain or n.op not in PRODUCTS | {'scatter'} or n in self.roots_wanted or any(len(users.get(m, ())) != 1 for m in [n, *chain[1:]]): continue
+            routine = n.op in ('native', 'native_part')
+            readers = lambda m: [u for u in users.get(m, ()) if u.op != 'native_part']
+            if not chain or not routine and n.op not in PRODUCTS | {'scatter'} or n in self.roots_wanted or any(len(readers(m)) != 1 for m in [n, *chain[1:]]): continue
             memory = self.memory_beneath(chain, self.memory(t))
+            if routine:                              # dense, and not what a caller would find changed after an error
+                dense = memory is not None and memory.place[0] != 'dest' and is_dense(memory)
+                if not dense: continue
+                self.memories[n] = memory
+                self.written_by(n, t)
+                continue
             if memory is not None and (n.op == 'scatter' or is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
                 self.memories[n] = memory
                 self.written_by(n, t)

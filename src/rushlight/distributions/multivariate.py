@@ -304,4 +304,4 @@ class Wishart(Distribution):
     def entropy(self):
         nu, p = self.df, self._event_shape[-1]
         digammas = sum(rl.digamma((nu - k) / 2) for k in range(p))
-        return (p + 1) * (p * math.log(2) / 2 + self._log_det()) + rl.special.multigammaln(nu / 2, p) - (nu - p - 1) / 2 * (digammas + p * math.log(2)) + nu * p / 2
+        return (p + 1) * (p * math.log(2) / 2 + self._log_det()) + rl.special.multigammaln(nu / 2, p) - (nu - p - 1) / 2 * digammas + nu * p / 2

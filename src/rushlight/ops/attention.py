@@ -85,6 +85,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if is_causal and attn_mask is not None and (query.ndim != 4 or dropout_p):
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if not query.shape[-1] == key.shape[-1]:
+        pairs = hint(numel_of(key.shape[:-2]))
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{pairs}, {hint(query.shape[-1])}] but got: [{pairs}, "
+                           f"{hint(key.shape[-1])}]: the last sizes of query and key must agree")
     if not key.shape[-2] == value.shape[-2]:
         raise RuntimeError(f"scaled_dot_product_attention: key and value must have as many entries, but their shapes are {shape_text(key.shape)} and "
                            f"{shape_text(value.shape)}")

@@ -7,7 +7,7 @@ from ..samples_order import copying, counting
 from .arrange import combined
 from .common import OUT_TENSOR_DTYPE, at_least_1d, broadcast_shapes, hint, numel_of, shape_text, wrap_dim
 from .create import _OPTIONS
-from .index import _advanced, _bounded, _column, _equal_apart, _index_vector, _INTEGERS, grid
+from .index import _INTEGERS, _advanced, _bounded, _column, _equal_apart, _index_vector, grid
 
 
 @op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", rule=None, inplace=True, layout="contiguous",
@@ -97,7 +97,7 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     return T.scatter(self, at, T.expand(T.where(mask, values, 0), shape), "add")
 
 
-@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", out=OUT_TENSOR_DTYPE, differentiable=False, samples=copying("chunk_cat"))
+@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", differentiable=False, samples=copying("chunk_cat"))
 def _chunk_cat(tensors, dim, num_chunks):
     """Tensors cut into `num_chunks` along `dim`, filled up with zeros and flattened from there on; the k-th chunks side by side."""
     if not tensors:
@@ -110,6 +110,8 @@ def _chunk_cat(tensors, dim, num_chunks):
             raise RuntimeError("_chunk_cat expects input tensors with the same dtype")
         if numel_of(t.shape) == 0:
             raise RuntimeError("_chunk_cat expects non-empty tensor")
+    if dim < 0 and any(t.ndim != first.ndim for t in tensors):
+        raise RuntimeError("_chunk_cat expects non-negative dim when input tensors have different ndims")
     d = wrap_dim(dim, first.ndim)
     parts = []
     for t in tensors:
