@@ -188,6 +188,7 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
     p->outputs.push_back(std::move(u));
   });
   r.slots(field("hidden"), "hidden", &p->hidden);
+  if (PyObject* constant = field("constant")) p->constant = (uint64_t)r.integer(constant, "constant");
   r.each(field("steps"), "steps", [&](PyObject* o) {
     StepSpec s;
     s.kernel = resolve_kernel(r, r.at(o, 0, "steps"), kernels, (Py_ssize_t)p->steps.size(), &s.draws);

@@ -88,6 +88,7 @@ bool tape_record(Plan* plan, const Call& call, PyObject** outs, int nout, Storag
   for (int i = 0; good && i < nout; i++) {
     Tensor* out = (Tensor*)outs[i];
     if (!out || (PyObject*)out == Py_None || !dtype_differentiable(out->layout->dtype)) continue;
+    if (RL_UNLIKELY(plan->recipe->parsed->constant >> i & 1)) continue;
     if (RL_LIKELY(!call.form)) {
       // An argument given back has its own history; so has a view.
       if (RL_UNLIKELY(plan->outs[i].kind != RefKind::Buffer) && (plan->outs[i].kind == RefKind::Arg || out->node)) continue;

@@ -37,14 +37,23 @@ struct Groups {
   Tensor* inverse = nullptr;         // the group of each place; owned, null if not wanted
   ~Groups() { Py_XDECREF((PyObject*)inverse); }
 };
-template <class At, class Same> static void find_groups(Groups* g, int64_t n, At at, Same same) {
+// begins(i): the i-th item differs from the one before it; at(i): its place.
+template <class At, class Begins> static void find_groups(Groups* g, int64_t n, At at, Begins begins) {
+  int64_t count = n > 0;
+  for (int64_t i = 1; i < n; i++) count += begins(i);
+  g->first.resize((size_t)count);
+  g->counts.resize((size_t)count);
   int64_t* inverse = g->inverse ? (int64_t*)data_ptr(g->inverse) : nullptr;
+  int64_t start = 0, k = -1;
   for (int64_t i = 0; i < n; i++) {
-    int64_t place = at(i);
-    if (i == 0 || !same(at(i - 1), place)) { g->first.push_back(place); g->counts.push_back(0); }
-    ++g->counts.back();
-    if (inverse) inverse[place] = int64_t(g->first.size()) - 1;
+    if (i == 0 || begins(i)) {
+      if (k >= 0) g->counts[size_t(k)] = i - start;
+      g->first[size_t(++k)] = at(i);
+      start = i;
+    }
+    if (inverse) inverse[at(i)] = k;
   }
+  if (k >= 0) g->counts[size_t(k)] = n - start;
 }
 
 static Tensor* empty_integers(int64_t n) { return tensor_empty(DType::Int64, Device::CPU, 1, &n); }
@@ -77,12 +86,19 @@ static int unique_elements(Tensor* self, bool consecutive, bool want_inverse, bo
     using E = decltype(element);
     using U = typename E::Bits;
     const U* row = (const U*)data_ptr(x);
-    auto same = [&](int64_t a, int64_t b) { return E::key(row[a]) == E::key(row[b]) && !E::is_nan(row[b]); };
-    if (consecutive) find_groups(&g, n, [](int64_t i) { return i; }, same);
+    auto differs = [](const U* x, int64_t i) { return E::key(x[i]) != E::key(x[i - 1]) || E::is_nan(x[i]); };
+    if (consecutive) find_groups(&g, n, [](int64_t i) { return i; }, [&](int64_t i) { return differs(row, i); });
     else {
-      std::vector<uint64_t> memory(size_t(n) * (sizeof(U) == 8 ? 3 : 2));
-      order_row<E>(row, n, false, memory.data(), memory.data() + n);
-      find_groups(&g, n, [&](int64_t i) { return index_of(memory[size_t(i)]); }, same);
+      std::vector<uint64_t> words(size_t(n) * (sizeof(U) == 8 ? 3 : 2));
+      order_row<E>(row, n, false, words.data(), words.data() + n);
+      auto place = [&](int64_t i) { return index_of(words[size_t(i)]); };
+      if constexpr (sizeof(U) < 8)      // the keys are in order beside the places; all NaNs have the last one
+        find_groups(&g, n, place, [&](int64_t i) { uint64_t key = key_of(words[size_t(i)]); return key != key_of(words[size_t(i - 1)]) || (E::is_float && key == uint64_t(U(~U(0)))); });
+      else {
+        U* ordered = (U*)(words.data() + n);
+        for (int64_t i = 0; i < n; i++) ordered[i] = row[place(i)];
+        find_groups(&g, n, place, [&](int64_t i) { return differs(ordered, i); });
+      }
     }
     int64_t count = (int64_t)g.first.size();
     values = tensor_empty(l->dtype, Device::CPU, 1, &count);
@@ -137,7 +153,7 @@ static int unique_entries(Tensor* self, int64_t dim, bool consecutive, bool want
       std::vector<int64_t> order((size_t)n);
       std::iota(order.begin(), order.end(), int64_t(0));
       if (!consecutive) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
-      find_groups(&g, n, [&](int64_t i) { return order[size_t(i)]; }, same);
+      find_groups(&g, n, [&](int64_t i) { return order[size_t(i)]; }, [&](int64_t i) { return !same(order[size_t(i - 1)], order[size_t(i)]); });
       sizes[0] = (int64_t)g.first.size();
       values = tensor_empty(l->dtype, Device::CPU, rank, sizes);
       if (values) for (size_t i = 0; i < g.first.size(); i++) std::memcpy(data_ptr(values) + i * size_t(inner) * sizeof(U), rows + g.first[i] * inner, size_t(inner) * sizeof(U));
@@ -236,14 +252,14 @@ static int native_bincount(Call& c, PyObject** outs, int) {
 // One unit is one value. A NaN value goes to the end, and NaNs of a row are stepped over.
 template <class Less, class Place> static void search(const int64_t* n, Place* places, int64_t lo, int64_t hi, const int64_t* order, Less stays_behind) {
   for (int64_t v = lo; v < hi; v++) {
-    int64_t row = n[2] ? v / n[2] * n[1] : 0, start = 0, end = n[1];
-    while (start < end) {
-      int64_t middle = start + ((end - start) >> 1);
-      bool on = stays_behind(row + (order ? order[row + middle] : middle), v);
-      start = on ? middle + 1 : start;
-      end = on ? end : middle;
+    int64_t row = n[2] ? v / n[2] * n[1] : 0, start = 0;
+    auto on = [&](int64_t at) { return stays_behind(row + (order ? order[row + at] : at), v); };
+    for (int64_t length = n[1]; length > 1;) {      // as many steps for every value: nothing to guess wrong
+      int64_t half = length >> 1;
+      start += on(start + half - 1) ? half : 0;
+      length -= half;
     }
-    places[v] = Place(start);
+    places[v] = Place(start + (n[1] > 0 && on(start)));
   }
 }
 

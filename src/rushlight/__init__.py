@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import importlib as _importlib
 import math as _math
+import sys as _sys
+
+# Imported on behalf of `import torch` (a finder answers with this package): then torch is the module's name, which programs may look at.
+if getattr(getattr(_sys.modules.get("torch"), "__spec__", None), "_initializing", False):
+    __name__ = "torch"
 
 from . import _C
 from . import version
@@ -149,13 +154,13 @@ _LAZY_NAMES = {name: module for module, names in {
 def __getattr__(name):
     if name in _LAZY:
         try:
-            module = globals()[name] = _importlib.import_module("." + name, __name__)
+            module = globals()[name] = _importlib.import_module("." + name, __package__)
             return module
         except ModuleNotFoundError as error:             # a part that is not there yet is an absent attribute
-            if error.name != f"{__name__}.{name}":
+            if error.name != f"{__package__}.{name}":
                 raise
     if name in _LAZY_NAMES:
-        value = globals()[name] = getattr(_importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
+        value = globals()[name] = getattr(_importlib.import_module("." + _LAZY_NAMES[name], __package__), name)
         return value
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
 

@@ -176,6 +176,11 @@ def _content(tensor, indent):
 
 
 # ---------------------------------------------------------------------------------------------------------- the whole
+def _tensor_str(self, indent):
+    """The values between the brackets of a tensor's text."""
+    return _content(self, indent)
+
+
 def _with_suffixes(text, suffixes, indent):
     parts = [text]
     length = len(text) - text.rfind("\n") + 1

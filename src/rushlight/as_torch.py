@@ -71,6 +71,7 @@ def install() -> None:
     if loaded is not None and loaded is not sys.modules[_PACKAGE]:
         raise ImportError("torch is already imported in this process: call install_as_torch() before anything imports it")
     sys.meta_path.insert(0, TorchFinder())
+    sys.modules[_PACKAGE].__name__ = "torch"            # programs may look at it
 
 
 def run(arguments: list[str], module: bool = False) -> None:

@@ -99,7 +99,8 @@ def _histogram(columns, bins, range, weight, density, shape):
         weight = weight.detach().reshape(-1)
     columns = columns.detach()
     edges = _edges(columns, bins, range)
-    return _op("_histogramdd")(columns, edges, weight, density), edges
+    even = not any(isinstance(b, Tensor) for b in bins)
+    return _op("_histogramdd")(columns, edges, weight, density, even), edges
 
 
 @aware

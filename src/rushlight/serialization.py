@@ -24,6 +24,9 @@ from rushlight import Tensor
 __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals", "reduce_tensor"]
 
 _ALIGNMENT = 64
+MAP_LOCATION = object                  # of annotations: a device, a dictionary of locations, or a function of (storage, location)
+FILE_LIKE = object
+DEFAULT_PROTOCOL = 2
 _STORAGE_NAMES = {
     "float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage", "int64": "LongStorage",
     "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage", "bool": "BoolStorage",

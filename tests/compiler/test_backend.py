@@ -155,6 +155,17 @@ def test_kinds_and_special_values(dims):
     assert np.array_equal(some, keep((a < 0).any(axis))) and np.array_equal(every, keep((a < 0).all(axis)))
 
 
+@pytest.mark.parametrize('shape, dims', [((3, 4, 5), (0, 2)), ((3, 4, 5, 6), (1, 3)), ((3, 4, 5, 6), (0, 1, 3)), ((1, 4, 1, 6), (1, 3)), ((2, 300, 5), (0, 2))])
+def test_argreduce_over_dimensions_apart(shape, dims):
+    """The index counts through the reduced dimensions in order, whatever lies between them."""
+    a = np.random.default_rng(0).integers(0, 9, shape).astype('float32')
+    g = G()
+    found, = g.run([g.input(a).argreduce('argmax', *dims)])
+    kept = [d for d in range(len(shape)) if d not in dims]
+    want = a.transpose(kept + list(dims)).reshape([shape[d] for d in kept] + [-1]).argmax(-1)
+    assert np.array_equal(found.reshape(want.shape), want)
+
+
 @pytest.mark.parametrize('shape,dims', [((0,), (0,)), ((3, 0), (1,)), ((3, 0), (0, 1)), ((0, 3), (0,)), ((0, 3), (1,))])
 def test_empty_reductions(shape, dims):
     g = Graphs()

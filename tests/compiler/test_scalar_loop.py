@@ -92,6 +92,22 @@ def test_a_loop_has_no_derivative():
         run(lambda x: T.loop(lambda a: a < 10.0, lambda a: (a * 2.0,), [x], trips=5)[0], np.ones(3), grad=True)
 
 
+def test_branch_gives_what_where_gives():
+    def doubled_thrice(x):                               # a loop inside the branch
+        return T.loop(lambda a, k: k < 3, lambda a, k: (a + a, k + 1), [x, T.const(0, "i64")], trips=9)[0]
+    for x in (np.linspace(-1, 1, 77), np.linspace(-2, -1, 40), np.array([3.0]), np.linspace(-1, 1, 45).astype("float32")):
+        got = run(lambda x: T.branch(x > 0.0, doubled_thrice, [x], x * 0.0 - 1.0), x)
+        assert (got.numpy() == np.where(x > 0, x * 8, -1)).all()
+
+
+def test_loops_over_a_batch_and_inside_compile():
+    degree = rl.tensor([1.0, 4.0, 7.0])
+    x = rl.tensor(np.random.default_rng(3).uniform(-1, 1, (5, 3)))
+    plain = rl.special.legendre_polynomial_p(x, degree)
+    assert rl.equal(rl.func.vmap(lambda row: rl.special.legendre_polynomial_p(row, degree))(x), plain)
+    assert rl.equal(rl.compile(lambda t: rl.special.legendre_polynomial_p(t, degree) * 2)(x), plain * 2)
+
+
 # ---------------------------------------------------------------------------------------------------------------- scans
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -45,6 +45,11 @@ KNOWN = {
     ("diff", "out"): ("found Double", "torch takes any out= when nothing is subtracted"),
     ("inner", "out"): ("got double", "torch takes any out= for 0-dim operands"),
     ("lerp", "out"): ("Found dtype", "torch refuses a wider out= only beside a number as weight"),
+    ("nn.functional.linear_cross_entropy/chunked", "gradgrad"): ("torch has None", "torch's chunks can be differentiated once only"),
+    ("linalg.matrix_power", "out"): ("got double", "torch takes any out= when nothing is multiplied"),
+    ("linalg.matrix_power", "strides"): ("torch has (4, 1, 2)", "the inverse itself: column by column in torch, as LAPACK leaves it"),
+    ("linalg.norm/subgradients_at_zero", "gradgrad"): ("nan", "the second derivative at the zero vector: NaN in torch, 0 here"),
+    ("linalg.norm/subgradients_at_zero", "gradient"): ("torch has None", "the 0-norm: torch has no gradient, here it is 0"),
     ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
 }
 

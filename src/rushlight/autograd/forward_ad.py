@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from .. import _C, registry
+from ..random import get_rng_state, set_rng_state
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 DRAWS_AND_CONSTANTS = {"detach", "empty", "empty_strided", "empty_like", "new_empty", "_nonzero"}
@@ -84,7 +85,10 @@ class Level:
                 tangents[prefix + name] = [None if v is None else tangent_of(v, self) for v in value]
         tangents = {k: v for k, v in tangents.items() if v is not None}
         values = {"input" if k == "self" else k: v for k, v in values.items()}       # as functions call it
+        draws = "generator" in definition.params or "dropout_p" in definition.params
+        state = get_rng_state() if draws else None
         found = derived.op.function(**values, **tangents)
+        if draws: set_rng_state(state)                # the operator draws what its derivative drew
         found = list(_flat([found]))
         in_place = function.__name__ == definition.short_name + "_" or bool(definition.mutated)
         out = function(*args, **kwargs)

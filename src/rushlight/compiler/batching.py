@@ -9,7 +9,7 @@ batched the same way, from the gradient of one example, so what an operator stat
 from .. import registry
 from . import trace as T
 from .differentiate import differentiable, gradients
-from .graph import closure
+from .graph import broadcast_shapes, closure
 
 class NotBatched(NotImplementedError):
     """A node without a rule: whoever asked runs the examples one by one."""

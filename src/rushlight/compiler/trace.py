@@ -644,8 +644,8 @@ def pad(x, dim, before, after, value=0):
 
 def matmul(a, b):
     """[M, K] @ [K, N], or batches of them (rank 3); sizes of 1 in the batch spread."""
-    if a.dtype in NARROW:
-        wide = compute_dtype(a.dtype)
+    if a.dtype in NARROW or a.dtype in promotion.WIDE_UNSIGNED:                # unsigned sums wrap as the signed ones do
+        wide = 'i64' if a.dtype in promotion.WIDE_UNSIGNED else compute_dtype(a.dtype)
         return cast(matmul(cast(a, wide), cast(b, wide)), a.dtype)
     if not a.shape[-1] == b.shape[-2]:
         raise RuntimeError(f'mat1 and mat2 shapes cannot be multiplied ({hint_of(a.shape[-2])}x{hint_of(a.shape[-1])} and '

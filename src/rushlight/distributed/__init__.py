@@ -83,3 +83,10 @@ def get_world_size(group=None) -> int:
 
 def get_backend(group=None) -> str:
     raise ValueError(_NOT_INITIALISED)
+
+
+def __getattr__(name: str):
+    import importlib
+    if name in ("rpc", "tensor", "device_mesh", "fsdp", "checkpoint", "algorithms", "distributed_c10d"):
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'torch.distributed' has no attribute '{name}'")

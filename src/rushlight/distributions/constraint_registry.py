@@ -19,14 +19,14 @@ class ConstraintRegistry:
             return lambda function: self.register(constraint, function)
         key = constraint
         if isinstance(constraint, constraints.Constraint):
-            key = constraint if isinstance(constraint, constraints._Named) else type(constraint)
+            key = type(constraint)
         elif not (isinstance(constraint, type) and issubclass(constraint, constraints.Constraint)):
             raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
         self._registry[key] = factory
         return factory
 
     def __call__(self, constraint):
-        factory = self._registry.get(constraint if isinstance(constraint, constraints._Named) else type(constraint))
+        factory = self._registry.get(type(constraint))
         if factory is None:
             raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
         return factory(constraint)

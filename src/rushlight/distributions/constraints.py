@@ -102,18 +102,12 @@ class MixtureSameFamilyConstraint(Constraint):
     def __repr__(self): return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
-class _Named(Constraint):
-    """A constraint without parameters, by its test."""
-
-    def __init__(self, name: str, test, event_dim: int = 0, is_discrete: bool = False) -> None:
-        self._name, self._test, self.event_dim, self.is_discrete = name, test, event_dim, is_discrete
-
-    def check(self, value): return self._test(value)
-    def __repr__(self): return f"{self._name}()"
-    def __reduce__(self): return _by_name, (self._name,)
-
-
-def _by_name(name: str): return _named[name]
+def _constraint(name: str, test, event_dim: int = 0, is_discrete: bool = False) -> Constraint:
+    """A constraint without parameters, by its test: an instance of a class of its own, which programs derive from."""
+    kind = type(f"_{name}", (Constraint,), {"check": lambda self, value: test(value), "event_dim": event_dim, "is_discrete": is_discrete,
+                                            "__module__": __name__, "__qualname__": f"_{name}", "__doc__": f"The constraint {name}."})
+    globals()[f"_{name}"] = kind                    # where pickle finds it
+    return kind()
 
 
 class _Bounded(Constraint):
@@ -247,20 +241,17 @@ dependent_property = _DependentProperty
 independent = _IndependentConstraint
 greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
 interval, half_open_interval, integer_interval, multinomial, cat, stack = _Interval, _HalfOpenInterval, _IntegerInterval, _Multinomial, _Cat, _Stack
-boolean = _Named("Boolean", lambda value: (value == 0) | (value == 1), is_discrete=True)
-one_hot = _Named("OneHot", _is_one_hot, 1, True)
-real = _Named("Real", lambda value: value == value)
+boolean = _constraint("Boolean", lambda value: (value == 0) | (value == 1), is_discrete=True)
+one_hot = _constraint("OneHot", _is_one_hot, 1, True)
+real = _constraint("Real", lambda value: value == value)
 real_vector = independent(real, 1)
 nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
 positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
-simplex = _Named("Simplex", _is_simplex, 1)
-lower_triangular = _Named("LowerTriangular", _is_lower, 2)
-lower_cholesky = _Named("LowerCholesky", _is_lower_cholesky, 2)
-corr_cholesky = _Named("CorrCholesky", _is_corr_cholesky, 2)
-square = _Named("Square", _is_square, 2)
-symmetric = _Named("Symmetric", _is_symmetric, 2)
-positive_definite = _Named("PositiveDefinite", _is_positive_definite, 2)
-positive_semidefinite = _Named("PositiveSemidefinite", _is_positive_semidefinite, 2)
-_named = {c._name: c for c in (boolean, one_hot, real, simplex, lower_triangular, lower_cholesky, corr_cholesky, square, symmetric, positive_definite,
-                               positive_semidefinite)}
-_Real, _Simplex, _Boolean, _OneHot = type(real), type(simplex), type(boolean), type(one_hot)
+simplex = _constraint("Simplex", _is_simplex, 1)
+lower_triangular = _constraint("LowerTriangular", _is_lower, 2)
+lower_cholesky = _constraint("LowerCholesky", _is_lower_cholesky, 2)
+corr_cholesky = _constraint("CorrCholesky", _is_corr_cholesky, 2)
+square = _constraint("Square", _is_square, 2)
+symmetric = _constraint("Symmetric", _is_symmetric, 2)
+positive_definite = _constraint("PositiveDefinite", _is_positive_definite, 2)
+positive_semidefinite = _constraint("PositiveSemidefinite", _is_positive_semidefinite, 2)

@@ -221,15 +221,16 @@ def histc(self, bins, min, max):
     return T.cast(T.slice(counts, 0, 0, bins, 1), self.dtype)
 
 
-@op("histogram(Tensor self, Tensor edges, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", rule=None, on="-", differentiable=False, out=False)
-def _histogram(self, edges, weight, density):
+@op("histogram(Tensor self, Tensor edges, Tensor? weight=None, bool density=False, bool even=False) -> (Tensor hist, Tensor bin_edges)", rule=None, on="-", differentiable=False, out=False)
+def _histogram(self, edges, weight, density, even):
     """A histogram over given edges, which are returned with it. `torch.histogram` (counting.py) finds the edges."""
-    return _histogramdd(T.reshape(self, (self.numel(), 1)), [edges], weight, density), T.alias(edges)
+    return _histogramdd(T.reshape(self, (self.numel(), 1)), [edges], weight, density, even), T.alias(edges)
 
 
-@op("_histogramdd(Tensor self, Tensor[] edges, Tensor? weight=None, bool density=False) -> Tensor", rule=None, on="-", differentiable=False, layout="contiguous", out=False)
-def _histogramdd(self, edges, weight, density):
-    """How many rows of a matrix (what weight) fall into each cell of a grid that has one vector of edges for each column. The last edge belongs to its bin."""
+@op("_histogramdd(Tensor self, Tensor[] edges, Tensor? weight=None, bool density=False, bool even=False) -> Tensor", rule=None, on="-", differentiable=False, layout="contiguous", out=False)
+def _histogramdd(self, edges, weight, density, even):
+    """How many rows of a matrix (what weight) fall into each cell of a grid that has one vector of edges for each column. The last edge belongs to its bin.
+    `even`: the edges are evenly spaced."""
     dtype, at, inside, total = self.dtype, T.const(0, "i64"), None, 1
     count = self.shape[0]
     for k, e in enumerate(edges):
@@ -238,7 +239,8 @@ def _histogramdd(self, edges, weight, density):
         first, last = T.load(e, [T.const(0, "i64")]), T.load(e, [T.size(bins, "i64")])
         fits = T.prim("le", first, x) & T.prim("le", x, last)
         inside = fits if inside is None else inside & fits
-        place = T.prim("minimum", _places(e, x, True, "i64") - 1, T.size(bins - 1, "i64")) if not (count == 0) else T.expand(T.const(0, "i64"), (0,))
+        place = T.expand(T.const(0, "i64"), (0,)) if count == 0 else _bin_near(e, x, fits, first, last, bins) if even else _places(e, x, True, "i64") - 1
+        place = T.prim("minimum", place, T.size(bins - 1, "i64"))
         at, total = at * T.size(bins, "i64") + place, total * bins
     at = T.where(inside, at, T.size(total, "i64"))
     if weight is None:
@@ -255,6 +257,14 @@ def _histogramdd(self, edges, weight, density):
         width = T.slice(e, 0, 1, n, 1) - T.slice(e, 0, 0, n - 1, 1)
         hist = hist / T.reshape(width, tuple(n - 1 if j == k else 1 for j in range(len(edges))))
     return hist
+
+
+def _bin_near(e, x, fits, first, last, bins):
+    """The bin of each value that fits, between evenly spaced edges: computed, then moved by one where the edges, which are rounded, say so."""
+    guess = T.cast(T.where(fits, x - first, 0) * T.size(bins, x.dtype) / (last - first), "i64")
+    guess = T.prim("maximum", T.prim("minimum", guess, T.size(bins - 1, "i64")), T.const(0, "i64"))
+    below, above = T.load(e, [guess]), T.load(e, [guess + 1])
+    return guess - T.cast(T.prim("lt", x, below), "i64") + T.cast(T.prim("le", above, x), "i64")
 
 
 # --------------------------------------------------------------------- how many depends on the values: in C++ (csrc/unique.cpp)

@@ -113,7 +113,7 @@ def _one_dim(x, dim):
 def _several(x, s, dim, name):
     """(dims, sizes): torch's defaults and refusals."""
     if dim is not None:
-        dims = [wrap_dim(d, x.ndim) for d in dim]
+        dims = [_one_dim(x, d) for d in dim]
         if len(set(dims)) < len(dims):
             raise RuntimeError("FFT dims must be unique")
     if s is not None:

@@ -33,24 +33,25 @@ EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691
                    43867 / 5109094217170944000, -174611 / 802857662698291200000)
 
 
-def power(a, b):
-    return T.prim("pow", a, b)
+def power(a, b, kind):
+    """a ** b for a > 0. For float results by the plain logarithm: what rounding costs the exponent is far below them, and the code is a quarter as long."""
+    return T.prim("pow", a, b) if kind == "f64" else exp(log(a) * b)
 
 
 # ----------------------------------------------------------------------------------------------------------------- zeta
-def hurwitz(s, q):
+def hurwitz(s, q, kind):
     """The sum of (q + k)^-s over k >= 0, for s > 1 and q > 0: terms one by one until q + k is beyond s + 8, the rest by the Euler-Maclaurin formula. Where
     the terms become negligible before that, there is no rest."""
-    first = power(q, -s)
+    first = power(q, -s, kind)
 
     def unfinished(total, term, w, s):
         return (w <= s + 8.0) & (term > total * EPSILON)
 
     def add_term(total, term, w, s):
-        term = power(w, -s)
+        term = power(w, -s, kind)
         return total + term, term, w + 1.0
     total, term, w = T.loop(unfinished, add_term, [first, first, q + 1.0], [s], trips=200)
-    last = power(w, -s)
+    last = power(w, -s, kind)
     rest, factor, inverse = last * w / (s - 1.0) + last * 0.5, s / w, 1.0 / (w * w)
     for j, b in enumerate(EULER_MACLAURIN):
         rest = rest + last * factor * b
@@ -58,15 +59,16 @@ def hurwitz(s, q):
     return T.where(term > total * EPSILON, total + rest, total)
 
 
-def zeta_in_double(s, q):
+def zeta_in_double(s, q, kind):
     valid = (s > 1.0) & (s < INF)
     s_safe = T.where(valid, s, 2.0)
     below = q < 0.0
     whole = floor(q)
     fraction = q - whole
-    direct = hurwitz(s_safe, T.where(below, T.where(fraction > 0.0, fraction, 0.5), T.where(q > 0.0, q, 1.0)))
+    start = T.where(below, T.where(fraction > 0.0, fraction, 0.5), T.where(q > 0.0, q, 1.0))
+    direct = T.branch(valid, lambda s, q: hurwitz(s, q, kind), [s_safe, start], number(NAN))        # a branch, for the few lanes at a time: the powers in it are long code
     # the terms below 0 are a finite sum of the same kind, with the sign of (-1)^s
-    mirrored = T.branch(below, lambda s, q: hurwitz(s, 1.0 - (q - floor(q))) - hurwitz(s, 1.0 - q), [s_safe, q], number(0.0))
+    mirrored = T.branch(below, lambda s, q: hurwitz(s, 1.0 - (q - floor(q)), kind) - hurwitz(s, 1.0 - q, kind), [s_safe, q], number(0.0))
     odd = floor(s * 0.5) * 2.0 != s
     out = T.where(below, direct + T.where(odd, -mirrored, mirrored), direct)
     out = T.where(valid & (absolute(q) < INF), out, NAN)
@@ -85,7 +87,8 @@ def _zeta_samples(seed=0):
 @op("zeta(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", on="special", node="SpecialZetaBackward0", refuses="ch", kernel="zeta_cpu", samples=_zeta_samples)
 def zeta(self, other):
     """The Hurwitz zeta function, the sum of `(other + k) ** -self` over k from 0 on. There is no derivative with respect to self."""
-    return zeta_in_double(wide(self)[0], wide(other)[0])
+    (s, kind), (q, _) = wide(self), wide(other)
+    return zeta_in_double(s, q, kind)
 
 
 zeta.gradient("self")(no_derivative("zeta"))
@@ -105,11 +108,11 @@ def polygamma(n, self):
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n == 0:
         return T.prim("digamma", self)
-    x = wide(self)[0]
+    x, kind = wide(self)
     if n == 1:
         return T.where(absolute(x) < INF, _trigamma(x), T.where(x == INF, 0.0, NAN))
     factorial = float(math.factorial(n)) if n <= 170 else INF
-    return zeta_in_double(number(float(n + 1)), x) * (factorial if n % 2 else -factorial)
+    return zeta_in_double(number(float(n + 1)), x, kind) * (factorial if n % 2 else -factorial)
 
 
 @polygamma.gradient("self")
@@ -204,30 +207,31 @@ def temme(a, mu, upper):
     return half + correction if upper else half - correction
 
 
-def incomplete_gamma(self, other, upper):
-    """P (or Q, if upper) of positive finite a and x, by region; elsewhere by the limits."""
-    (a, kind), (x, _) = wide(self), wide(other)
+def by_region(a, x, kind, upper):
+    """P (or Q, if upper) of positive finite a and x: each region by the form that is accurate and short there."""
     least = SMALL_TERM[kind]
+    mu = (x - a) / a
+    near = (a >= TEMME[kind]) & (absolute(mu) < 0.4)
+    small = (a <= 1.0) & (x <= 1.1)
+    series = (x < a + 1.0) & ~near
+    series = series & ~small if upper else series | small
+    fraction = ~(series | near | small)
+    scale = scaled_power(a, x, mu)
+    p = series_p(a, x, series, scale, least)
+    q = fraction_q(a, x, fraction, scale, least)
+    around = T.branch(near, lambda a, mu: temme(a, mu, upper), [a, mu], number(0.0))
+    if not upper:
+        return T.where(near, around, T.where(fraction, 1.0 - q, p))
+    return T.where(near, around, T.where(fraction, q, T.where(small, T.branch(small, series_q, [a, x], number(0.0)), 1.0 - p)))
+
+
+def incomplete_gamma(self, other, upper):
+    """P (or Q, if upper): by region where both are positive and finite, elsewhere by the limits."""
+    (a, kind), (x, _) = wide(self), wide(other)
     inside = (a > 0.0) & (x > 0.0) & (a < INF) & (x < INF)
-    a_, x_ = T.where(inside, a, 1.0), T.where(inside, x, 1.0)
-    mu = (x_ - a_) / a_
-    near = (a_ >= TEMME[kind]) & (absolute(mu) < 0.4) & inside
-    small = (a_ <= 1.0) & (x_ <= 1.1) & inside
-    series = (x_ < a_ + 1.0) & ~near & inside
-    if upper: series = series & ~small
-    else: series = series | small
-    fraction = ~(series | near | small) & inside
-    scale = scaled_power(a_, x_, mu)
-    p = series_p(a_, x_, series, scale, least)
-    q = fraction_q(a_, x_, fraction, scale, least)
-    around = T.branch(near, lambda a, mu: temme(a, mu, upper), [a_, mu], number(0.0))
-    if upper:
-        out = T.where(near, around, T.where(fraction, q, T.where(small, T.branch(small, series_q, [a_, x_], number(0.0)), 1.0 - p)))
-        zero_x, zero_a = number(1.0), number(0.0)
-    else:
-        out = T.where(near, around, T.where(fraction, 1.0 - q, p))
-        zero_x, zero_a = number(0.0), number(1.0)
-    limit = T.where(x == 0.0, zero_x, T.where(a == INF, zero_x, zero_a))       # x = 0 or a = inf: all of it is above; a = 0 or x = inf: below
+    out = T.branch(inside, lambda a, x: by_region(a, x, kind, upper), [a, x], number(0.0))
+    above, below = number(1.0 if upper else 0.0), number(0.0 if upper else 1.0)
+    limit = T.where((x == 0.0) | (a == INF), above, below)                 # x = 0 or a = inf: all of it is above x; a = 0 or x = inf: below
     outside = (a < 0.0) | (x < 0.0) | is_nan(a) | is_nan(x) | (a == 0.0) & (x == 0.0) | (a == INF) & (x == INF)
     return T.where(outside, NAN, T.where(inside, out, limit))
 

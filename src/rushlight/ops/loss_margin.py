@@ -78,7 +78,7 @@ def _ranking_rule(input1, input2, target, *_):
     if input1.dtype == input2.dtype == "b1":
         raise RuntimeError(_BOTH_BOOL)
     _no_complex(input1, input2, target)
-    return "float"
+    return "float" if T.is_float(T.promote(input1, input2, target)) else None
 
 
 @op(f"margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0, {_LEGACY}) -> Tensor", rule=_ranking_rule, on="F", layout="pointwise",
@@ -88,7 +88,10 @@ def margin_ranking_loss(input1, input2, target, margin, size_average, reduce, re
     if not input1.ndim == input2.ndim == target.ndim:
         sizes = ", ".join(f"{name}: torch.Size({shape_text(x.shape)})" for name, x in (("input1", input1), ("input2", input2), ("target", target)))
         raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {sizes} ")
-    return _reduce(_positive(-target * (input1 - input2) + margin), _mode(reduction, size_average, reduce))
+    gap = -target * (input1 - input2)
+    if not T.is_float(gap.dtype):                         # integers wrap around before they meet the margin, as torch's do
+        gap = T.cast(gap, T.default_dtype())
+    return _reduce(_positive(gap + T.cast(margin, gap.dtype)), _mode(reduction, size_average, reduce))
 
 
 def _hinge_rule(input, target, margin, size_average, reduce, reduction):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples_spatial import affine, grids
-from .common import hint, shape_text
+from .common import shape_text
 from .sliding import all_of
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2

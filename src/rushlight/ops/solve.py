@@ -188,19 +188,16 @@ linalg_inv_ex = _inverse_op("inv_ex(Tensor A, *, bool check_errors=False) -> (Te
 inverse = _inverse_op("inverse(Tensor self) -> Tensor", "torch Tensor", "linalg.inv", True)
 
 
-def _sizes_product(shape): return numel_of(shape)
-
-
-@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout="columns", node="LinalgInvExBackward0", samples=linear_algebra("tensorinv"))
+@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout=lambda given: f"columns {max(given['self'].ndim - given['ind'], 0)}", node="LinalgInvExBackward0", samples=linear_algebra("tensorinv"))
 def linalg_tensorinv(self, ind):
     """The inverse of a tensor as a map from its last dimensions to its first `ind`."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, last = self.shape[:ind], self.shape[ind:]
-    m, n = _sizes_product(last), _sizes_product(first)
+    m, n = numel_of(last), numel_of(first)
     if not m == n:
         raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {hint(m)} != {hint(n)}")
-    return T.reshape(linalg_inv(T.reshape(self, (n, m))), (*last, *first))
+    return T.reshape(linalg_inv(T.reshape(self, (n, n))), (*last, *first))
 
 
 @op("tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", on="linalg", layout="contiguous", node="ViewBackward0", samples=linear_algebra("tensorsolve"))
@@ -211,11 +208,11 @@ def linalg_tensorsolve(self, other, dims):
         moved = [d % x.ndim for d in dims]
         x = T.permute(x, [d for d in range(x.ndim) if d not in moved] + moved)
     first, last = x.shape[:other.ndim], x.shape[other.ndim:]
-    m, n = _sizes_product(last), _sizes_product(first)
+    m, n = numel_of(last), numel_of(first)
     if not m == n:
         raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
                            f"but got {hint(m)} != {hint(n)}")
-    return T.reshape(linalg_solve(T.reshape(x, (n, m)), T.reshape(other, (_sizes_product(other.shape),))), last)
+    return T.reshape(linalg_solve(T.reshape(x, (n, n)), T.reshape(other, (n,))), last)
 
 
 # ----------------------------------------------------------------------------------------------------------------- determinants

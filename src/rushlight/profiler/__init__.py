@@ -67,6 +67,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     return action
 
 
+def kineto_available() -> bool: return False
 def supported_activities() -> set: return {ProfilerActivity.CPU}
 
 

@@ -177,7 +177,7 @@ class Row:
         return v
 
     def element_load(self, e, at):
-        f, k, a = self.f, self.k, e.attrs
+        k, a = self.k, e.attrs
         stride = a['strides'].get(k.inner, 0)
         moving = [(x, s) for x, s in zip(e.args, a['dynamic']) if k.varies(x)]
         valid = other = None
@@ -200,7 +200,7 @@ class Row:
 
     def lanes_load(self, e, at, stride, moving, valid, other):
         """Neighbouring elements as a vector, others lane by lane."""
-        f, k, a = self.f, self.k, e.attrs
+        f, k = self.f, self.k
         if not moving and is_one(stride):
             p = values.address(f, self.base(e), at.index, e.dtype)
             if valid is None: return values.load(f, p, e.dtype, at.width, at.mask)

@@ -31,6 +31,7 @@ from rushlight.compiler.templates.windows import (
     k_of,
     panel_function,
     phase_function,
+    remembered,
     rows_function,
     split,
     sum_of,
@@ -48,6 +49,7 @@ def block_of(f, k, size):
     return blocks, each
 
 
+@remembered
 def kernel_text(dtype, channels_last, epilogue=None):
     """The module with the kernel `convolve`. Units: (image, group, phase, block of columns, block of row panels) of the product.
     channels_last: its rows are pixels and its columns channels; otherwise the other way round."""
@@ -165,6 +167,7 @@ FILTER_INTS = ('groups', 'panels', 'panel_lines', 'tall_panels', 'lines', 'group
                'tap_step_d', 'tap_step_h', 'tap_step_w')
 
 
+@remembered
 def filter_text(dtype, pitch):
     """The module with the kernel `pack_filter`: for each (group, phase, panel) the panel's lines in the order (tap, channel) of k. Its
     integers are those of the convolution, then FILTER_INTS."""
@@ -308,7 +311,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     if channels_last:
         scratch = scratch + unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, most_k + 8) * size + lanes * size
     units = pr.select(pr.eq(most_pixels * rows, 0), 0, per_batch * batch)
-    product_step = Step(kernel_text(dtype, channels_last, epilogue), 'convolve',
+    product_step = Step(kernel_text(dtype, channels_last, epilogue=epilogue), 'convolve',
                         [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
                         ordered + list(extra.ints), list(extra.scalars), units, grain, batch * work, scratch)
     return [shape.groups * product(phases) * panel_size * size], [packing, product_step]

@@ -8,13 +8,14 @@ from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates.conv import UNIT_PANELS, UNITS, block_of, cut, depthwise, product
 from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
-from rushlight.compiler.templates.windows import Counter, Known, copy_run, split, sum_of, zero_run
+from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, split, sum_of, zero_run
 
 WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
                'unit_columns', 'column_units', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
+@remembered
 def weight_text(dtype):
     """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
     (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""

@@ -12,7 +12,7 @@ from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step, store_partial
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add
-from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, spill_run, split, sum_of, zero_run
+from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, remembered, spill_run, split, sum_of, zero_run
 
 FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
 ALL_INTS = INTS + FILTER
@@ -159,6 +159,7 @@ def rows_function(module, dtype):
     return f
 
 
+@remembered
 def planes_text(dtype, channels_last, epilogue=None):
     """The module with the kernel `depthwise`, vectors along pixels. Units: planes, one channel of one image. channels_last: the target is, and its
     epilogue has pixels as rows. Scratch: the taps' places and weights, the padded plane."""
@@ -217,6 +218,7 @@ def planes_text(dtype, channels_last, epilogue=None):
 
 
 # ------------------------------------------------------------------------------------------------------ vectors along channels
+@remembered
 def pixels_text(dtype, epilogue=None):
     """The module with the kernel `depthwise`, channels adjacent. Units: (image, phase, depth and height) rows of pixels. The filters are packed: of
     each phase, panels of two vectors of channels, element (tap, lane)."""
@@ -323,6 +325,7 @@ WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_i
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
+@remembered
 def weight_planes_text(dtype):
     """The module with the kernel `depthwise_weight`, vectors along pixels. Units: eight channels. Scratch: the taps' places and chains, the padded plane, and the
     gradient's with each row filled up to whole vectors."""
@@ -392,6 +395,7 @@ def folded(f, v):
     return v
 
 
+@remembered
 def weight_pixels_text(dtype):
     """The module with the kernel `depthwise_weight`, channels adjacent. Units: two vectors of channels. Scratch: for each tap and chain both vectors."""
     elem, _, lanes = ELEMENT[dtype]
@@ -502,7 +506,7 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
         scratch = taps * (8 + size) + 128 + size * plane_elements(pr, [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)],
                                                                   [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')],
                                                                   [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, lanes)
-        return [], [Step(planes_text(dtype, channels_last, epilogue), 'depthwise', pointers,
+        return [], [Step(planes_text(dtype, channels_last, epilogue=epilogue), 'depthwise', pointers,
                          [ints.get(k, 0) for k in INTS] + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
                          pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * shape.groups * work, scratch)]
     panels = pr.ceildiv(shape.groups, width)
@@ -516,7 +520,7 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
     rows = conv.product(pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dh', phases[:2])) * count
     work = pr.floordiv(pixels * shape.groups * (2 * size + taps), pr.max(rows, 1))
     units = pr.select(pr.eq(pixels * shape.groups, 0), 0, shape.batch * rows)
-    run = Step(pixels_text(dtype, epilogue), 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
+    run = Step(pixels_text(dtype, epilogue=epilogue), 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
                own + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
                pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * rows * work)
     return [count * ints['most_k'] * size], [packing, run]

@@ -4,6 +4,8 @@ A *target* pixel takes from a *source* at `pixel * advance + start + tap * tap_m
 for the gradient of the input it is the input, and its pixels fall into stride**d *phases*: those of one phase are reached by the
 same few taps. Sizes and strides come in threes (d, h, w).
 """
+from functools import wraps
+
 from rushlight.compiler.emit.ir import SIZE, Var
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask
 
@@ -13,6 +15,18 @@ GENERAL = ('groups', 'depth', 'rows', 'source_image', 'source_group', 'source_ch
            'panels', 'panel_rows', 'tall_panels', 'unit_panels', 'row_units', 'unit_columns', 'column_units', 'most_k', 'scattered')
 INTS = GENERAL + tuple(f'{name}_{d}' for name in DIMENSION for d in 'dhw')
 PHASE = ('count', 'start', 'extent', 'first')           # of a phase and dimension: its taps, where its first window begins, its pixels, its first tap
+
+
+def remembered(make):
+    """A function that writes a kernel, writing each one once. Those with an epilogue are different every time."""
+    kept = {}
+
+    @wraps(make)
+    def once(*args, epilogue=None):
+        if epilogue is not None: return make(*args, epilogue)
+        if args not in kept: kept[args] = make(*args)
+        return kept[args]
+    return once
 
 
 class Integers:

@@ -382,3 +382,10 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3)
+
+
+def __getattr__(name: str):
+    if name == "MultiheadAttention":                # torch keeps it in this module
+        from .attention import MultiheadAttention
+        return MultiheadAttention
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -28,10 +28,10 @@ from .hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .state import StatefulModule, _IncompatibleKeys
+from .state import _EXTRA_STATE_KEY_SUFFIX, StatefulModule, _IncompatibleKeys
 
 __all__ = [
-    "Module", "_IncompatibleKeys",
+    "Module", "_EXTRA_STATE_KEY_SUFFIX", "_IncompatibleKeys",
     "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
     "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
     "register_module_module_registration_hook", "register_module_parameter_registration_hook",

@@ -1,0 +1,1 @@
+"""torch.ao.nn: quantised modules: not there yet."""

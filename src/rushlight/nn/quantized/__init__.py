@@ -1,0 +1,2 @@
+"""torch.nn.quantized: the older name of torch.ao.nn.quantized."""
+from ...ao.nn.quantized import FloatFunctional  # noqa: F401
