@@ -132,6 +132,7 @@ _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "sig
 # Functions that few programs call, by the module that defines them: read when first used.
 _LAZY_NAMES = {name: module for module, names in {
     "differences": "gradient",
+    "lowrank": "svd_lowrank pca_lowrank lu",
     "amp": "autocast",
     "amp.autocast_mode": "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
                          "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "

@@ -159,7 +159,7 @@ def test_kinds_and_special_values(dims):
 def test_argreduce_over_dimensions_apart(shape, dims):
     """The index counts through the reduced dimensions in order, whatever lies between them."""
     a = np.random.default_rng(0).integers(0, 9, shape).astype('float32')
-    g = G()
+    g = Graphs()
     found, = g.run([g.input(a).argreduce('argmax', *dims)])
     kept = [d for d in range(len(shape)) if d not in dims]
     want = a.transpose(kept + list(dims)).reshape([shape[d] for d in kept] + [-1]).argmax(-1)

@@ -509,7 +509,7 @@ def compile_request(request):
         else: recipe.setdefault('hidden', []).append(place[1])
     recipe.setdefault('hidden', [])
     recipe['outputs'] = public
-    constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and o.op == 'stop') if len(t.outputs) > 1 else 0
+    constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and o.op == 'stop' and o.attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)

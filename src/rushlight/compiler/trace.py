@@ -424,6 +424,7 @@ def kept(x):
 
 
 def stop(x): return Sym(x.node.graph.node('stop', (x.node,), None, x.shape, x.dtype))
+def constant(x): return Sym(x.node.graph.node('stop', (x.node,), {'constant': True}, x.shape, x.dtype))      # as a result: it does not require grad
 def copy(x): return Sym(x.node)
 def conj(x): return prim('conj', x) if _complex(x.dtype) else x
 

@@ -330,8 +330,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     need_matrix(LU_data, "torch.lu_unpack")
     low, up = unpacked(LU_data) if unpack_data else (_none(LU_data.dtype), _none(LU_data.dtype))
     if not unpack_pivots:
-        return _none(LU_data.dtype), low, up
-    return T.stop(_permutation(row_order(LU_pivots, LU_data.shape[-2]), LU_data.dtype)), low, up
+        return T.constant(_none(LU_data.dtype)), low, up
+    return T.constant(_permutation(row_order(LU_pivots, LU_data.shape[-2]), LU_data.dtype)), low, up
 
 
 @op("lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", on="linalg", layout="contiguous", node="LinalgLuBackward0", samples=linear_algebra("rectangular"))
@@ -343,7 +343,7 @@ def linalg_lu(A, pivot):
         raise RuntimeError("linalg.lu: LU without pivoting is not implemented on the CPU")
     lu, pivots, _ = linalg_lu_factor_ex(A)
     low, up = unpacked(lu)
-    return T.stop(_permutation(row_order(pivots, A.shape[-2]), A.dtype)), low, up
+    return T.constant(_permutation(row_order(pivots, A.shape[-2]), A.dtype)), low, up
 
 
 # ------------------------------------------------------------------------------------------------------------------------- QR

@@ -20,10 +20,10 @@ from .approximation import (
     floor,
     is_nan,
     log,
+    no_derivative,
     number,
     polynomial,
     sqrt,
-    no_derivative,
     wide,
 )
 

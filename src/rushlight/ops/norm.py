@@ -154,7 +154,7 @@ def _layer_norm_statistics(input, normalized_shape, weight, bias, eps):
     if weight is not None:
         out = out * weight
     out = out if bias is None else out + bias
-    return out, T.stop(mean), T.stop(1.0 / T.prim("sqrt", var + eps))
+    return out, mean, 1.0 / T.prim("sqrt", var + eps)
 
 
 @op("native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",

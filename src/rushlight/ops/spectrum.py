@@ -406,7 +406,7 @@ def _lstsq(a, b, rcond, driver):
         sizes = T.prim("real", rest * T.conj(rest))
         residuals = T.reshape(T.reduce("sum", sizes, (sizes.ndim - 2,)), (*batch, k))
     return (T.reshape(x, x.shape[:-1]) if vector else x, residuals, T.reshape(rank, batch) if driver != "gels" else T.expand(T.const(0, "i64"), (0,)),
-            T.reshape(s, (*batch, small)) if driver in ("gelsd", "gelss") else nothing)
+            T.constant(T.reshape(s, (*batch, small)) if driver in ("gelsd", "gelss") else nothing))
 
 
 @linalg_lstsq.gradient("self")

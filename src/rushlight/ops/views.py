@@ -66,6 +66,8 @@ slice = _view("slice(Tensor self, int dim=0, SymInt? start=None, SymInt? end=Non
     "Every step-th position along a dimension, by Python's rules for slices.", on="-")
 diagonal = _view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     "The diagonal of two dimensions, as the last dimension.")
+linalg_diagonal = _renamed("linalg_diagonal", "diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    "The diagonals of matrices, the last two dimensions unless others are named.", "diagonal", on="linalg")
 unfold = _view("unfold(Tensor self, int dimension, SymInt size, SymInt step) -> Tensor",
     "All windows of a size along a dimension, `step` apart; the window is the last dimension.", on="Tensor")
 as_strided = _view("as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",

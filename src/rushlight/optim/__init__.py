@@ -1,21 +1,28 @@
-"""Optimizers and learning-rate schedules: PyTorch's `torch.optim`. The less common ones are read when first asked for."""
-import importlib as _importlib
-
+"""Optimizers and learning-rate schedules: PyTorch's `torch.optim`. Programs walk over its names, so all are there from the start."""
+from . import lr_scheduler
+from ._adafactor import Adafactor
+from ._muon import Muon
+from .adadelta import Adadelta
+from .adagrad import Adagrad
 from .adam import Adam
+from .adamax import Adamax
 from .adamw import AdamW
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .nadam import NAdam
 from .optimizer import Optimizer
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
+from .sparse_adam import SparseAdam
 
-_LAZY = {"ASGD": "asgd", "Adadelta": "adadelta", "Adafactor": "_adafactor", "Adagrad": "adagrad", "Adamax": "adamax", "LBFGS": "lbfgs", "Muon": "_muon",
-         "NAdam": "nadam", "RAdam": "radam", "RMSprop": "rmsprop", "Rprop": "rprop", "SparseAdam": "sparse_adam"}
-_LAZY_MODULES = ("lr_scheduler", "swa_utils", *_LAZY.values())
-
-__all__ = ["Adam", "AdamW", "Optimizer", "SGD", "lr_scheduler", "swa_utils", *_LAZY]
+__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",
+           "SparseAdam", "lr_scheduler", "swa_utils"]
 
 
 def __getattr__(name: str):
-    if name in _LAZY:
-        return getattr(_importlib.import_module("." + _LAZY[name], __name__), name)
-    if name in _LAZY_MODULES:
-        return _importlib.import_module("." + name, __name__)
+    if name == "swa_utils":                     # needs nn
+        import importlib
+        return importlib.import_module(".swa_utils", __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

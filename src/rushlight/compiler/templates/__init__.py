@@ -1,4 +1,4 @@
-"""Kernels that loops do not express well. So far: matrix products.
+"""Kernels that loops do not express well: matrix products, convolutions (conv.py), attention (attention.py; called through trace.native).
 
 The backend calls `lower_matmul` and gets the work as symbolic steps; it compiles each step's text, turns ints into slots, and puts a
 buffer of the stated size in the place of each ('temporary', i) pointer. Sizes and strides are ints or SymInts, strides in elements,
