@@ -87,6 +87,14 @@ static int unique_elements(Tensor* self, bool consecutive, bool want_inverse, bo
     using U = typename E::Bits;
     const U* row = (const U*)data_ptr(x);
     auto differs = [](const U* x, int64_t i) { return E::key(x[i]) != E::key(x[i - 1]) || E::is_nan(x[i]); };
+    if (consecutive && !want_inverse && !want_counts) {      // one pass to count, one to copy
+      int64_t count = n > 0, k = 0;
+      for (int64_t i = 1; i < n; i++) count += differs(row, i);
+      values = tensor_empty(l->dtype, Device::CPU, 1, &count);
+      U* to = values ? (U*)data_ptr(values) : nullptr;
+      for (int64_t i = 0; to && i < n; i++) if (i == 0 || differs(row, i)) to[k++] = row[i];
+      return;
+    }
     if (consecutive) find_groups(&g, n, [](int64_t i) { return i; }, [&](int64_t i) { return differs(row, i); });
     else {
       std::vector<uint64_t> words(size_t(n) * (sizeof(U) == 8 ? 3 : 2));
@@ -251,15 +259,18 @@ static int native_bincount(Call& c, PyObject** outs, int) {
 //   p: places (int32 or int64), rows, values [, the order that sorts the rows]     n: dtype, row length, values per row (0: one row for all), right, places are int32
 // One unit is one value. A NaN value goes to the end, and NaNs of a row are stepped over.
 template <class Less, class Place> static void search(const int64_t* n, Place* places, int64_t lo, int64_t hi, const int64_t* order, Less stays_behind) {
-  for (int64_t v = lo; v < hi; v++) {
-    int64_t row = n[2] ? v / n[2] * n[1] : 0, start = 0;
-    auto on = [&](int64_t at) { return stays_behind(row + (order ? order[row + at] : at), v); };
+  const int LANES = 8;      // values searched for at once: each step waits for memory, and the steps of different values do not wait for each other
+  for (int64_t first = lo; first < hi; first += LANES) {
+    int count = int(hi - first < LANES ? hi - first : LANES);
+    int64_t row[LANES], start[LANES] = {0};
+    for (int j = 0; j < LANES; j++) row[j] = n[2] ? (first + (j < count ? j : 0)) / n[2] * n[1] : 0;
+    auto on = [&](int j, int64_t at) { return stays_behind(row[j] + (order ? order[row[j] + at] : at), first + (j < count ? j : 0)); };
     for (int64_t length = n[1]; length > 1;) {      // as many steps for every value: nothing to guess wrong
       int64_t half = length >> 1;
-      start += on(start + half - 1) ? half : 0;
+      for (int j = 0; j < LANES; j++) start[j] += on(j, start[j] + half - 1) ? half : 0;
       length -= half;
     }
-    places[v] = Place(start + (n[1] > 0 && on(start)));
+    for (int j = 0; j < count; j++) places[first + j] = Place(start[j] + (n[1] > 0 && on(j, start[j])));
   }
 }
 

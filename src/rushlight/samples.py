@@ -340,6 +340,10 @@ def transforms(kind: str, rank: int) -> Maker:
         rng = np.random.default_rng(seed)
         t = lambda *shape: _draw(rng, shape, -1, 1)
         if kind == "frequencies": return [Sample(5), Sample(8, 0.5), Sample(1)]
+        if kind == "stft": return [Sample(t(40), 8, return_complex=False), Sample(t(2, 50), 10, 3, 6, np.abs(t(6)) + 0.5, return_complex=False), Sample(t(30), 6, center=False, normalized=True, return_complex=False)]
+        if kind == "istft":
+            spectrum = lambda *shape: (t(*shape) + 1j * t(*shape)).astype("complex64")
+            return [Sample(spectrum(5, 9), 8), Sample(spectrum(2, 6, 7), 10, 3, 6, np.abs(t(6)) + 0.5), Sample(spectrum(4, 8), 6, length=7)]
         if kind == "shift": return [Sample(t(5)), Sample(t(4, 6)), Sample(t(3, 4, 5), 1), Sample(t(2, 7), (0, 1)), Sample(t(0, 3))]
         if rank == 1:
             out = [Sample(t(n)) for n in ((2, 3, 4, 5, 8, 12, 17, 30, 64, 77, 101, 128, 256) if kind == "inverse" else (1, 2, 3, 4, 5, 8, 12, 17, 30, 64, 77, 101, 128, 256))]

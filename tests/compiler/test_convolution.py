@@ -119,6 +119,23 @@ def test_bias_joins_the_convolution(last, capsys):
     assert "loops: 2 launches" in capsys.readouterr().out                # the filter is packed, the rest is one kernel
 
 
+@pytest.mark.parametrize("in_dims", [(0, None), (None, 0), (0, 0)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_batches_of_convolutions(in_dims, groups):
+    """vmap of the result and of both gradients is what the examples give one by one."""
+    shapes = (2, 4, 7, 6), (6, 4 // groups, 3, 3)
+    x, w = (rl.randn(*((3, *shape) if d == 0 else shape), dtype=rl.float64) for shape, d in zip(shapes, in_dims))
+
+    def all_of_it(x, w):
+        y = F.conv2d(x, w, stride=2, padding=1, groups=groups)
+        gradients = rl.func.grad(lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=groups).square().sum(), argnums=(0, 1))(x, w)
+        return y, *gradients
+    together = rl.func.vmap(all_of_it, in_dims)(x, w)
+    for i in range(3):
+        for got, want in zip(together, all_of_it(*(v[i] if d == 0 else v for v, d in zip((x, w), in_dims)))):
+            assert rl.allclose(got[i], want, rtol=1e-12, atol=1e-12)
+
+
 def test_special_values():
     x = rl.full((1, 2, 4, 4), float("inf"))
     assert F.conv2d(x, rl.ones(1, 2, 3, 3)).isinf().all()

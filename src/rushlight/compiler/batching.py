@@ -109,7 +109,13 @@ BATCH = {
     'flip': lambda b, n: T.flip(b.known[n.args[0]], tuple(d + 1 for d in n.attrs['dims'])),
     'slice': lambda b, n: _slice(b, n), 'loop': lambda b, n: _loop(b, n),
     'cat': lambda b, n: T.cat([b.whole(a) for a in n.args], n.attrs['dim'] + 1),
+    **dict.fromkeys(('conv', 'conv_input', 'conv_weight'), lambda b, n: _convolution(b, n)),
 }
+
+
+def _convolution(b, n):
+    from .convolution import batched
+    return batched(b, n)
 
 
 def _loop(b, n):

@@ -1,4 +1,4 @@
-"""Convolutions in the graph: three linear maps of each operand, which are each other's gradients.
+"""Convolutions in the graph: three linear maps of each operand, which are each other's gradients; their batching rule; their lowering.
 
     conv         x, w     y[n, f, o]                    forward
     conv_input   y, w     x[n, c, i]                    the gradient of x, and the forward of a transposed convolution
@@ -54,6 +54,27 @@ def conv_weight_vjp(g, y, x, source):
 
 
 VJP = {'conv': conv_vjp, 'conv_input': conv_input_vjp, 'conv_weight': conv_weight_vjp}
+
+
+# ----------------------------------------------------------------------------------------------------------------- batches
+def batched(b, n):
+    """A convolution of each example (batching.py): more images where one weight serves all, otherwise more groups."""
+    convolve = {'conv': T.conv, 'conv_input': T.conv_input, 'conv_weight': T.conv_weight}[n.op]
+    a, (first, second) = n.attrs, n.args
+    numbers = a['stride'], a['padding'], a['dilation']
+    if n.op != 'conv_weight' and not b.varying(second):
+        x = b.known[first]
+        y = convolve(T.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:])), T.Sym(second), *numbers, a['groups'], a['size'])
+        return T.reshape(y, (b.size, *n.shape))
+    x, y, groups = b.whole(first), b.whole(second), b.size * a['groups']
+    if n.op == 'conv_weight': return T.reshape(convolve(_side_by_side(x), _side_by_side(y), *numbers, groups, a['size']), (b.size, *n.shape))
+    out = convolve(_side_by_side(x), T.reshape(y, (y.shape[0] * y.shape[1], *y.shape[2:])), *numbers, groups, a['size'])
+    return T.permute(T.reshape(out, (n.shape[0], b.size, *n.shape[1:])), (1, 0, 2, 3))
+
+
+def _side_by_side(x):
+    """[examples, n, channels, ...] as [n, examples * channels, ...]."""
+    return T.reshape(T.permute(x, (1, 0, *range(2, x.ndim))), (x.shape[1], x.shape[0] * x.shape[2], *x.shape[3:]))
 
 
 def complex_convolution(graph, n, a, b):

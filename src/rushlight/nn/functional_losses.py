@@ -101,8 +101,8 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     if tuple(target.shape) == batch + outputs and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     dtype = input.dtype
-    if options is not None and dtype in (rl.float16, rl.bfloat16) and options.acc_dtype in (None, rl.float32):
-        # With options torch keeps the logits of half types in float32.
+    if dtype in (rl.float16, rl.bfloat16) and (options is None or options.acc_dtype in (None, rl.float32)):
+        # The logits of half types stay float32, as inside one operator.
         input, linear_weight = input.float(), linear_weight.float()
         linear_bias, weight = (None if x is None else x.float() for x in (linear_bias, weight))
     ignored = -100 if ignore_index is None else ignore_index

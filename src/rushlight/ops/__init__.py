@@ -6,7 +6,7 @@ from . import bessel, gamma, orthogonal, signal_windows, special  # noqa: F401
 from . import adaptive, pad, patches, pool, resample, sample_grid  # noqa: F401
 from . import count, index_more, sort  # noqa: F401
 from . import conv  # noqa: F401
-from . import factor, fft, solve, spectrum  # noqa: F401
+from . import factor, fft, solve, spectrogram, spectrum  # noqa: F401
 from . import complex_numbers  # noqa: F401
 from . import distance, integrate, masked  # noqa: F401
 
