@@ -302,6 +302,17 @@ static bool truth(PyObject* o, const char* function, const char* name, int* out)
   return true;
 }
 
+// `with torch.device("meta"):` is a mode, so this is asked only while one is active.
+static bool ask_default_device(Options* o) {
+  PyObject* module = PyImport_ImportModule("rushlight.default_device");
+  PyObject* device = module ? PyObject_CallMethod(module, "current", nullptr) : nullptr;
+  Py_XDECREF(module);
+  bool known = device && device_from(device, &o->device);
+  Py_XDECREF(device);
+  o->has_device = known && o->device != Device::CPU;
+  return known;
+}
+
 // `data` by position or name, then keywords from `allowed` ("dtype device requires_grad pin_memory copy").
 static bool parse_options(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, const char* data_name, const char* allowed, PyObject** data, Options* o) {
   *data = nargs > 0 ? args[0] : nullptr;
@@ -332,7 +343,7 @@ static bool parse_options(const char* function, PyObject* const* args, Py_ssize_
     } else { raise(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", function, name); return false; }
   }
   if (!*data) { raise(PyExc_TypeError, "%s() missing 1 required positional arguments: \"%s\"", function, data_name); return false; }
-  return true;
+  return o->has_device || RL_LIKELY(!(tls.guard & G_MODE)) || is_tensor(*data) || std::strcmp(function, "new_tensor") == 0 || ask_default_device(o);
 }
 
 static PyObject* finish(Tensor* t, const Options& o) {

@@ -219,6 +219,19 @@ def _as_subclass(out, cls):
     return out
 
 
+def __array_namespace__(self, /, *, api_version=None):
+    """The array API standard's functions for tensors: `rushlight.array_api`."""
+    from .array_api import namespace
+    return namespace(api_version)
+
+
+def to_device(self, device, /, *, stream=None):
+    """The array API standard's name of `to(device)`; there are no streams."""
+    if stream is not None:
+        raise ValueError(f"to_device: this build of Rushlight has no streams, got stream={stream!r}")
+    return self.to(device)
+
+
 # Python's operators, by the names the C++ slots know, and the operator each runs.
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
@@ -268,7 +281,7 @@ def install():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
     for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__rdiv__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
-                 "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__"):
+                 "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
         setattr(Tensor, name, here[name])
     Tensor.type = type_
     storage = _C.UntypedStorage

@@ -1,7 +1,9 @@
 """Schemas, binding of bodies, and the registry's promises."""
 import pytest
 
+import rushlight as rl
 from rushlight import registry
+from rushlight.compiler import trace as T
 from rushlight.registry import REQUIRED, parse_schema
 
 
@@ -50,3 +52,19 @@ def test_a_body_that_forgets_a_parameter_fails_at_import():
 
 def test_every_definition_is_found_by_name():
     for d in registry.all(): assert registry.find(d.name) is d
+
+
+def test_a_derived_gradient_is_not_lost_behind_a_view():
+    """An operator that states some gradients, called on a view: the others are derived through its body, which views it again."""
+    @registry.op("_stated_in_part(Tensor self, Tensor other) -> Tensor", rule=None, on="-", out=False)
+    def inner(x, y): return T.reshape(x, (-1,)) * y
+
+    @inner.gradient("other")
+    def _(grad, self): return T.reduce_all("sum", grad * T.reshape(self, (-1,)))
+
+    @registry.op("_calls_it_on_a_view(Tensor self, Tensor other) -> Tensor", rule=None, on="-", out=False)
+    def outer(x, y): return inner(T.reshape(x, (x.shape[1], x.shape[0])), y)
+    x, y = rl.rand(2, 3, requires_grad=True), rl.tensor(2.0, requires_grad=True)
+    outer.op.function(x, y).sum().backward()
+    assert rl.equal(x.grad, rl.full((2, 3), 2.0))
+    rl.testing.assert_close(y.grad, x.detach().sum())

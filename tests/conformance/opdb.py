@@ -27,6 +27,8 @@ TOO_BIG = 20_000
 # Sums of many products in another order than torch's: how many times the tolerance.
 LONG_SUMS = {"addbmm": 4, "cov": 20,                                # weights that nearly cancel the correction: torch's own error is as large
              "nn.functional.conv3d": 6, "nn.functional.conv_transpose3d": 4,        # a hundred products of up to 81 that cancel; op_db's own tolerances are wider
+             # Solutions and factors of matrices whose condition multiplies the rounding, torch's own included; op_db's own tolerances are wider.
+             "linalg.eig": 10, "linalg.eigh": 10, "svd_lowrank": 60, "pca_lowrank": 60, "linalg.householder_product": 30, "matrix_exp": 8, "linalg.svd": 10,
              "nn.functional.scaled_dot_product_attention": 10}       # scores of some hundreds: the last bit of one is 1e-5 of its weight
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
@@ -410,7 +412,7 @@ def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=Tr
                 twice = gradients and info.supports_gradgrad and d == 0 and i in spread(range(len(samples)), seconds)
                 found = check_sample(info, ours, sample, gradients, second=twice)
                 if i < forms and d == 0: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
-                if twice and info.supports_forward_ad: found = found + check_tangents(info, ours, sample)
+                if twice and info.supports_forward_ad and info.name not in UP_TO_PHASES: found = found + check_tangents(info, ours, sample)
             except Exception as error:   # noqa: BLE001
                 found = [("call", f"the comparison failed: {words_of(error)}")]
             findings += [(name, i, kind, words) for kind, words in found]

@@ -25,7 +25,6 @@ KNOWN = {
     ("vstack", "out"): ("can't be cast", CAT_OUT), ("dstack", "out"): ("can't be cast", CAT_OUT), ("column_stack", "out"): ("can't be cast", CAT_OUT),
     ("cat", "error"): ("error input 6", "an empty out= tensor that is also an operand: torch refuses the object, here only shared memory counts"),
     ("narrow", "error"): ("must be int, not Tensor", "a tensor as `start` is refused by its type, not by its dtype"),
-    ("normal/number_mean", "out"): ("must match", "torch does not resize out= here, and fails"),
     ("as_strided_scatter", "gradient"): ("argument 0", "torch passes the gradient of input where src was written, and none elsewhere; it should be the other way round"),
     ("_chunk_cat", "out"): ("can't be cast", CAT_OUT),
     ("narrow_copy", "error"): ("", "the errors are narrow's, which say more"),

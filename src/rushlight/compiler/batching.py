@@ -27,7 +27,7 @@ class Batch:
         """(Sym, varies) of each node."""
         for n in closure(nodes, stop=self.known):
             if n in self.known: continue
-            if n.op in ('call', 'stop'):
+            if n.op in ('call', 'stop', 'itself'):
                 if n.args[0] in self.known: self.known[n] = self.known[n.args[0]]
             elif n.op == 'draw' and self.randomness != 'same' or any(a in self.known for a in n.args):
                 self.known[n] = self.rebuilt(n)

@@ -13,7 +13,7 @@ def decompose(roots):
     with T.tracing(T.Tracing(present[0].graph)):
         for n in closure(present):
             args = [new[a] for a in n.args]
-            if n.op in ('call', 'stop'): new[n] = args[0]
+            if n.op in ('call', 'stop', 'itself'): new[n] = args[0]
             elif n.op in complex_math.BODY and is_complex(n.dtype):
                 new[n] = complex_math.expand(n.op, [T.Sym(a) for a in args]).node
             elif n.op == 'matmul' and is_complex(n.dtype): new[n] = complex_math.product(*[T.Sym(a) for a in args]).node

@@ -64,7 +64,7 @@ def is_integral(dtype): return DTYPES[dtype][2] in 'ui'
 # Nodes that are not pointwise. Every other operation name is a pointwise primitive (compiler/primitives.py has the list).
 LEAVES = {'input', 'scalar', 'const', 'size', 'iota', 'draw'}
 INDEX_MAPS = {'reshape', 'permute', 'expand', 'slice', 'flip'}
-STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight', 'loop', 'carried', 'stored', 'as_real', 'as_complex'}
+STRUCTURAL = LEAVES | INDEX_MAPS | {'reduce', 'argreduce', 'scan', 'load', 'scatter', 'cat', 'matmul', 'check', 'call', 'native', 'native_part', 'conv', 'conv_input', 'conv_weight', 'loop', 'carried', 'stored', 'as_real', 'as_complex', 'itself'}
 REDUCE_KINDS = ('sum', 'prod', 'amax', 'amin', 'any', 'all', 'xor')
 
 

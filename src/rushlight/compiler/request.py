@@ -509,10 +509,15 @@ def compile_request(request):
         else: recipe.setdefault('hidden', []).append(place[1])
     recipe.setdefault('hidden', [])
     recipe['outputs'] = public
-    constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and o.op == 'stop' and o.attrs.get('constant'))
+    constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and beneath_calls(o).attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
+
+
+def beneath_calls(node):
+    while node.op == 'call': node = node.args[0]
+    return node
 
 
 def _save(t, node, hidden):

@@ -217,9 +217,9 @@ def _loop(g, y, *args):
 
 VJP = {
     'reduce': _reduce, 'scan': _scan, 'reshape': _reshape, 'permute': _permute, 'slice': _slice, 'flip': _flip,
-    'expand': lambda g, y, x: (g,), 'stored': lambda g, y, x: (g,), 'load': _load, 'scatter': _scatter, 'cat': _cat, 'matmul': _matmul, 'cast': _cast, 'loop': _loop,
+    'expand': lambda g, y, x: (g,), 'itself': lambda g, y, x: (g,), 'stored': lambda g, y, x: (g,), 'load': _load, 'scatter': _scatter, 'cat': _cat, 'matmul': _matmul, 'cast': _cast, 'loop': _loop,
     **{name: partial(_convolution, name) for name in ('conv', 'conv_input', 'conv_weight')},
 }
 # Rules that are linear maps of elements: nothing to conjugate. matmul multiplies by the other operand, so it is not here.
-LINEAR = {'expand', 'stored', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}
+LINEAR = {'itself', 'expand', 'stored', 'reshape', 'permute', 'slice', 'flip', 'load', 'cat', 'cast', 'scatter'}
 NO_GRADIENT = {'input', 'scalar', 'const', 'size', 'iota', 'draw', 'argreduce', 'check', 'bitcast', 'stop', 'native', 'native_part'}

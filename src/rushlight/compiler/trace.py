@@ -426,6 +426,7 @@ def kept(x):
 def stop(x): return Sym(x.node.graph.node('stop', (x.node,), None, x.shape, x.dtype))
 def constant(x): return Sym(x.node.graph.node('stop', (x.node,), {'constant': True}, x.shape, x.dtype))      # as a result: it does not require grad
 def copy(x): return Sym(x.node)
+def itself(x): return Sym(x.node.graph.node('itself', (x.node,), None, x.shape, x.dtype))      # the same value under a name of its own
 def conj(x): return prim('conj', x) if _complex(x.dtype) else x
 
 
@@ -719,6 +720,8 @@ def invoke(definition, values, types):
     """values: parameter name -> Sym, number, SymInt, plain value; types: parameter name -> schema type (base name)."""
     state = current()
     values = {name: _prepare(value, types[name]) for name, value in values.items()}
+    if definition.gradients and definition.differentiable:
+        values = {name: value if name in definition.gradients else _map_tensors(value, _named_apart) for name, value in values.items()}
     raw = dict(values)
     rule = definition.rule
     if callable(rule): rule = rule(*definition.arguments(values))
@@ -746,6 +749,15 @@ def invoke(definition, values, types):
     if not definition.differentiable: outs = [o if o.alias else stop(o) if _float(o.dtype) or _complex(o.dtype) else o for o in outs]
     elif definition.gradients: outs = _grouped(definition, raw, values, compute, outs)
     return type(out)(outs) if several and type(out) in (tuple, list) else outs[0] if not several else tuple(outs)
+
+
+LOOKED_THROUGH = {'reshape', 'permute', 'expand', 'neg', 'conj'}
+
+
+def _named_apart(x):
+    """An operand whose gradient is derived through the body. What the body makes of it must depend on it by name: a view of a view would be built on
+    what this one is a view of, and its gradient would pass the operand by."""
+    return _like(itself(x), x) if x.node.op in LOOKED_THROUGH and (_float(x.dtype) or _complex(x.dtype)) else x
 
 
 ON_FLOAT8 = {'eq', 'ne', 'abs', 'isnan', 'isinf', 'isfinite'}       # 8-bit floats are for storage: torch computes nothing else with them

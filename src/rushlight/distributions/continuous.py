@@ -10,7 +10,7 @@ from rushlight import Size
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import _standard_normal, broadcast_all
+from .utils import _standard_normal, broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Normal", "Uniform", "Exponential", "Laplace", "Cauchy", "Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "FisherSnedecor", "VonMises",
            "ContinuousBernoulli"]
@@ -491,7 +491,6 @@ class ContinuousBernoulli(ExponentialFamily):
     has_rsample = True
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None) -> None:
-        from .utils import clamp_probs, logits_to_probs, probs_to_logits
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         if probs is not None:
@@ -499,12 +498,15 @@ class ContinuousBernoulli(ExponentialFamily):
             if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
-            self.logits = probs_to_logits(self.probs, is_binary=True)
         else:
             self.logits, = broadcast_all(logits)
-            self.probs = clamp_probs(logits_to_probs(self.logits, is_binary=True))
         self._lims = lims
-        super().__init__(self.probs.size(), validate_args=validate_args)
+        super().__init__((self.probs if probs is not None else self.logits).size(), validate_args=validate_args)
+
+    @lazy_property
+    def logits(self): return probs_to_logits(self.probs, is_binary=True)
+    @lazy_property
+    def probs(self): return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def expand(self, batch_shape, _instance=None):
         new = self._expanded(("probs", "logits"), batch_shape, _instance, ContinuousBernoulli)

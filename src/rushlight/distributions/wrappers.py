@@ -220,3 +220,5 @@ class MixtureSameFamily(Distribution):
             shape = which.shape
             which = which.reshape(shape + (1,) * (len(self.event_shape) + 1)).expand(shape + (1,) + self.event_shape)
             return rl.gather(samples, gather_dim, which).squeeze(gather_dim)
+
+    def __repr__(self): return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

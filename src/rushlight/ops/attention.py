@@ -210,20 +210,9 @@ def _backward_by_definition(slope, query, key, value, bias, scale, causal):
     return matmul(inner, key), matmul(T.transpose(inner, 2, 3), query), matmul(T.transpose(weights, 2, 3), slope)
 
 
-@op("_itself(Tensor self) -> Tensor", rule=None, on="-", out=False)
-def _itself(self):
-    """The same value under a name of its own: what is built on it is built on this node, not on what it was a view of."""
-    return T.copy(self)
-
-
-@_itself.gradient("self")
-def _(grad):
-    return grad
-
-
 def _second_gradient(name):
     def rule(grads, slope, query, key, value, bias, scale, causal):
-        given = {k: None if x is None else _itself(x) for k, x in (("slope", slope), ("query", query), ("key", key), ("value", value), ("bias", bias))}
+        given = {k: None if x is None else T.itself(x) for k, x in (("slope", slope), ("query", query), ("key", key), ("value", value), ("bias", bias))}
         outs = _backward_by_definition(**given, scale=scale, causal=causal)
         found = derivatives([o.node for o in outs], grads, [given[name].node])[0]
         return None if found is None else T.Sym(found)

@@ -228,6 +228,10 @@ def _matrix_norm_rule(self, ord, dim, keepdim, dtype):
 def matrix_norm(self, ord, dim, keepdim, dtype):
     """A norm of matrices: 'fro' (root of the sum of squares), 'nuc' (sum of the singular values), 2 and -2 (the largest and the smallest of them),
     1 and -1 (the largest and the smallest column sum of absolute values), inf and -inf (the same of rows)."""
+    return _matrix_norm(self, ord, dim, keepdim)
+
+
+def _matrix_norm(self, ord, dim, keepdim):
     rows, columns = (wrap_dim(d, self.ndim) for d in dim)
     dims = tuple(sorted((rows, columns)))
     if ord == "fro":
@@ -280,7 +284,7 @@ def _is_matrix_norm(x, ord, dim):
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """`vector_norm` along one dimension or of everything, `matrix_norm` over two dimensions with an order."""
     if _is_matrix_norm(self, ord, dim):
-        return matrix_norm(self, ord, dim if dim is not None else (-2, -1), keepdim)
+        return _matrix_norm(self, ord, dim if dim is not None else (-2, -1), keepdim)
     return linalg_vector_norm(self, 2 if ord is None else ord, dim, keepdim)
 
 

@@ -31,7 +31,7 @@ NOT_POSITIVE = "The factorization could not be completed because the input is no
 
 # ------------------------------------------------------------------------------------------------------------- triangular systems
 @op("solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor", on="linalg", layout="columns",
-    node="LinalgSolveTriangularBackward0", samples=linear_algebra("triangular"))
+    node="LinalgSolveTriangularBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("triangular"))
 def linalg_solve_triangular(self, B, upper, left, unitriangular):
     """X of `A @ X = B` (`X @ A = B` without left) for triangular A; the other triangle is not looked at."""
     name = "linalg.solve_triangular"
@@ -80,7 +80,7 @@ def divide_right(b, a, is_upper, unitriangular=False): return linalg_solve_trian
 
 
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
-    layout="columns", node="TriangularSolveBackward0", samples=linear_algebra("triangular_solve"))
+    layout="columns", node="TriangularSolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("triangular_solve"))
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """X of `A @ X = self` (or with A transposed) for triangular A, and a copy of A."""
     if self.dtype != A.dtype:
@@ -120,7 +120,7 @@ def _cholesky_gradient(grad, factor, is_upper):
 
 def _cholesky_op(schema, space, name, layout):
     """cholesky under one of its names: it always raises for a matrix that is not positive definite."""
-    @op(schema, on=space, layout=layout, node="LinalgCholeskyExBackward0" if space == "linalg" else "CholeskyBackward0", samples=linear_algebra("positive"))
+    @op(schema, on=space, layout=layout, node="LinalgCholeskyExBackward0" if space == "linalg" else "CholeskyBackward0", out=OUT_TENSOR_DTYPE if space == "linalg" else True, samples=linear_algebra("positive"))
     def cholesky(self, upper):
         """The triangular factor L of a positive definite matrix: `A = L @ L.mH` (`U.mH @ U` with upper)."""
         return _cholesky(self, upper, True, name)[0]
@@ -136,7 +136,7 @@ cholesky = _cholesky_op("cholesky(Tensor self, bool upper=False) -> Tensor", "to
 
 
 @op("cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)", on="linalg", layout=("columns", "contiguous"),
-    node="LinalgCholeskyExBackward0", samples=linear_algebra("positive"))
+    node="LinalgCholeskyExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_cholesky_ex(self, upper, check_errors):
     """cholesky that does not raise: info is 0, or the order of the first minor that is not positive definite."""
     return _cholesky(self, upper, check_errors, "linalg.cholesky_ex" if check_errors else "linalg.cholesky_ex")
@@ -168,7 +168,7 @@ def _solve_with_factor(b, factor, is_upper):
     return divide_left(adjoint(factor), divide_left(factor, b, False), True)
 
 
-@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", layout="columns", node="CholeskySolveBackward0", samples=linear_algebra("cholesky_solve"))
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", layout="columns", node="CholeskySolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("cholesky_solve"))
 def cholesky_solve(self, input2, upper):
     """X of `A @ X = self`, given the Cholesky factor of A."""
     _need_factor(self, input2, "cholesky_solve")
@@ -287,14 +287,14 @@ def lu_factor_gradient(grad, lu, pivots):
 
 
 @op("lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)", on="linalg",
-    layout=("columns", "contiguous", "contiguous"), node="LinalgLuFactorExBackward0", samples=linear_algebra("rectangular"))
+    layout=("columns", "contiguous", "contiguous"), node="LinalgLuFactorExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_lu_factor_ex(A, pivot, check_errors):
     """LU with row exchanges, packed in one matrix; pivots count from 1. info is 0, or where U has its first zero."""
     return lu_factored(A, check_errors, "torch.linalg.lu_factor_ex" if check_errors else "torch.linalg.lu_factor", pivot)
 
 
 @op("lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", on="linalg", layout=("columns", "contiguous"),
-    node="LinalgLuFactorExBackward0", samples=linear_algebra("rectangular"))
+    node="LinalgLuFactorExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_lu_factor(A, pivot):
     """LU with row exchanges, packed in one matrix; pivots count from 1. A zero on U's diagonal is an error."""
     return lu_factored(A, True, "torch.linalg.lu_factor", pivot)[:2]
@@ -334,7 +334,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     return T.constant(_permutation(row_order(LU_pivots, LU_data.shape[-2]), LU_data.dtype)), low, up
 
 
-@op("lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", on="linalg", layout="contiguous", node="LinalgLuBackward0", samples=linear_algebra("rectangular"))
+@op("lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", on="linalg", layout="contiguous", node="LinalgLuBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_lu(A, pivot):
     """P, L, U with `A = P @ L @ U`, L with ones on its diagonal."""
     need_matrix(A, "linalg.lu")
@@ -354,7 +354,7 @@ def _reflectors(a, name):
     return matrices(packed, batch), T.reshape(tau, (*batch, smaller(a)))
 
 
-@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), differentiable=False, samples=linear_algebra("rectangular"))
+@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def geqrf(self):
     """QR as LAPACK packs it: R above the diagonal, the vectors of the reflections below it, their factors in tau."""
     if self.ndim < 2:
@@ -377,7 +377,7 @@ def diagonal_scaled(tau, k):
 
 
 @op("householder_product(Tensor input, Tensor tau) -> Tensor", on="linalg", layout="columns", node="LinalgHouseholderProductBackward0",
-    samples=linear_algebra("reflectors"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("reflectors"))
 def linalg_householder_product(input, tau):
     """The first columns of the product of the reflections that geqrf returns."""
     _need_reflectors(input, tau)
@@ -413,7 +413,7 @@ def _need_reflectors(input, tau, name="torch.linalg.householder_product"):
     kernel_dtype(input, "orgqr_cpu")
 
 
-@op("orgqr(Tensor self, Tensor input2) -> Tensor", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
+@op("orgqr(Tensor self, Tensor input2) -> Tensor", layout="columns", node="LinalgHouseholderProductBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("reflectors"))
 def orgqr(self, input2):
     """Another name of linalg.householder_product."""
     return linalg_householder_product(self, input2)
@@ -472,7 +472,7 @@ def _qr(a, mode):
 
 
 def _qr_op(schema, space, mode_of):
-    @op(schema, on=space, layout="columns", node="LinalgQrBackward0", samples=linear_algebra("rectangular"))
+    @op(schema, on=space, layout="columns", node="LinalgQrBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
     def qr(A, mode):
         """Q with orthonormal columns and upper triangular R, `A = Q @ R`. 'reduced' (some): as many columns as A has, or rows if these are fewer."""
         return _qr(A, mode_of(mode))
@@ -531,21 +531,21 @@ def _ldl(a, hermitian, check, name):
 
 
 @op("ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)", on="linalg", layout=("columns", "contiguous"), differentiable=False,
-    samples=linear_algebra("positive"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_ldl_factor(self, hermitian):
     """The factors of a symmetric (hermitian) matrix, packed: L below the diagonal, D with blocks of one or two on it."""
     return _ldl(self, hermitian, True, "torch.linalg.ldl_factor")[:2]
 
 
 @op("ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)", on="linalg",
-    layout=("columns", "contiguous", "contiguous"), differentiable=False, samples=linear_algebra("positive"))
+    layout=("columns", "contiguous", "contiguous"), differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """ldl_factor that does not raise: info is 0, or where D has its first zero."""
     return _ldl(self, hermitian, check_errors, "torch.linalg.ldl_factor_ex")
 
 
 @op("ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", on="linalg", layout="columns", differentiable=False,
-    samples=linear_algebra("ldl_solve"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("ldl_solve"))
 def linalg_ldl_solve(LD, pivots, B, hermitian):
     """X of `A @ X = B`, given ldl_factor's results for A."""
     name = "torch.linalg.ldl_solve"

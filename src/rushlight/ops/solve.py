@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import hint, numel_of
+from .common import OUT_TENSOR_DTYPE, hint, numel_of
 from .factor import lu_factor_gradient, lu_factored, need_solvable, permuted_rows, row_order, unpacked
 from .lapack import (
     adjoint,
@@ -51,7 +51,7 @@ def _lu_call(lu, pivots, b, turned):
 
 
 @op("lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", on="linalg", layout=COLUMNS_IF_LEFT,
-    node="LinalgLuSolveBackward0", samples=linear_algebra("lu_solve"))
+    node="LinalgLuSolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("lu_solve"))
 def linalg_lu_solve(LU, pivots, B, left, adjoint):
     """X of `A @ X = B` (`X @ A = B` without left; A's adjoint with adjoint), given lu_factor's results for A."""
     name = "linalg.lu_solve"
@@ -103,7 +103,7 @@ def _matrix_gradient(back, x, left, conjugated=False):
     return -matmul(_h(back), x) if conjugated else -matmul(_h(x), back)
 
 
-@op("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", layout="columns", node="LinalgLuSolveBackward0", samples=linear_algebra("old_lu_solve"))
+@op("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", layout="columns", node="LinalgLuSolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("old_lu_solve"))
 def lu_solve(self, LU_data, LU_pivots):
     """linalg.lu_solve with the right side first."""
     return linalg_lu_solve(LU_data, LU_pivots, self)
@@ -148,14 +148,14 @@ def _solved(a, b, left, check, name):
     return (T.reshape(x, x.shape[:-1]) if vector else x), info
 
 
-@op("solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", on="linalg", layout=COLUMNS_IF_LEFT, node="LinalgSolveExBackward0", samples=linear_algebra("solve"))
+@op("solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", on="linalg", layout=COLUMNS_IF_LEFT, node="LinalgSolveExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("solve"))
 def linalg_solve(A, B, left):
     """X of `A @ X = B` (`X @ A = B` without left) for square A that is not singular. B may be a vector."""
     return _solved(A, B, left, True, "torch.linalg.solve")[0]
 
 
 @op("solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)", on="linalg",
-    layout=lambda values: (COLUMNS_IF_LEFT(values), "contiguous"), node="LinalgSolveExBackward0", samples=linear_algebra("solve"))
+    layout=lambda values: (COLUMNS_IF_LEFT(values), "contiguous"), node="LinalgSolveExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("solve"))
 def linalg_solve_ex(A, B, left, check_errors):
     """solve that does not raise: info is 0, or where U of the factorisation has its first zero."""
     return _solved(A, B, left, check_errors, "torch.linalg.solve_ex")
@@ -170,7 +170,7 @@ def _inverse(a, check, name):
 
 
 def _inverse_op(schema, on, name, check):
-    @op(schema, on=on, layout="columns" if check else ("columns", "contiguous"), node="LinalgInvExBackward0", samples=linear_algebra("square"))
+    @op(schema, on=on, layout="columns" if check else ("columns", "contiguous"), node="LinalgInvExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
     def inverse(A, check_errors=True):
         """The inverse of square matrices. A singular one is an error (inv_ex: only on demand; info tells)."""
         out = _inverse(A, check_errors, name)
@@ -188,7 +188,7 @@ linalg_inv_ex = _inverse_op("inv_ex(Tensor A, *, bool check_errors=False) -> (Te
 inverse = _inverse_op("inverse(Tensor self) -> Tensor", "torch Tensor", "linalg.inv", True)
 
 
-@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout=lambda given: f"columns {max(given['self'].ndim - given['ind'], 0)}", node="LinalgInvExBackward0", samples=linear_algebra("tensorinv"))
+@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout=lambda given: f"columns {max(given['self'].ndim - given['ind'], 0)}", node="LinalgInvExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("tensorinv"))
 def linalg_tensorinv(self, ind):
     """The inverse of a tensor as a map from its last dimensions to its first `ind`."""
     if ind <= 0:
@@ -200,7 +200,7 @@ def linalg_tensorinv(self, ind):
     return T.reshape(linalg_inv(T.reshape(self, (n, n))), (*last, *first))
 
 
-@op("tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", on="linalg", layout="contiguous", node="ViewBackward0", samples=linear_algebra("tensorsolve"))
+@op("tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", on="linalg", layout="contiguous", node="ViewBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("tensorsolve"))
 def linalg_tensorsolve(self, other, dims):
     """X of `tensordot(self, X, X.ndim) = other`; `dims` of self are moved to its end first."""
     x = self
@@ -257,7 +257,7 @@ def _divided_diagonal(d, lu, pivots):
 
 
 def _det_op(schema, on):
-    @op(schema, on=on, layout="contiguous", node="LinalgDetBackward0", samples=linear_algebra("square"))
+    @op(schema, on=on, layout="contiguous", node="LinalgDetBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
     def det(A):
         """The determinant of square matrices."""
         _need_determinant(A, "linalg.det")
@@ -300,7 +300,7 @@ def _(grads, results):
 
 
 def _slogdet_op(schema, on):
-    @op(schema, on=on, layout="contiguous", node="LinalgSlogdetBackward0", samples=linear_algebra("square"))
+    @op(schema, on=on, layout="contiguous", node="LinalgSlogdetBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
     def slogdet(A):
         """The determinant as a sign (or a complex number of size 1) and the logarithm of its size; of a singular matrix 0 and -inf."""
         _need_determinant(A, "linalg.slogdet")

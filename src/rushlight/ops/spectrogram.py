@@ -15,10 +15,10 @@ NAMES = {"f32": "torch.FloatTensor", "f64": "torch.DoubleTensor", "c64": "torch.
 def _text(x): return "None" if x is None else f"{NAMES.get(x.dtype, x.dtype)}{{{shape_text(x.shape)}}}"
 
 
-def _call(name, x, n_fft, hop, length, window, **more):
+def _call(name, x, n_fft, hop, width, window, **more):
     """A call in torch's words, which its errors begin with."""
     rest = "".join(f", {k}={int(v) if isinstance(v, bool) else v}" for k, v in more.items())
-    return f"{name}({_text(x)}, n_fft={n_fft}, hop_length={hop}, win_length={length}, window={_text(window)}{rest}) : "
+    return f"{name}({_text(x)}, n_fft={n_fft}, hop_length={hop}, win_length={width}, window={_text(window)}{rest}) : "
 
 
 def _framing_window(window, win_length, n_fft, dtype):

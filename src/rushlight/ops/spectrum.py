@@ -6,7 +6,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import broadcast_shapes, numel_of, shape_text
+from .common import OUT_TENSOR_DTYPE, broadcast_shapes, numel_of, shape_text
 from .contraction import matrix_norm
 from .lapack import (
     ELEMENT,
@@ -63,7 +63,7 @@ def _eigh(a, uplo, vectors, name="linalg.eigh"):
 
 
 @op("eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)", on="linalg", layout=("contiguous", "columns"), node="LinalgEighBackward0",
-    samples=linear_algebra("positive"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_eigh(self, UPLO):
     """Eigenvalues, ascending, and orthonormal eigenvectors (columns) of symmetric or hermitian matrices, of which one triangle is read."""
     return _eigh(self, UPLO, True)
@@ -81,7 +81,7 @@ def _(grads, results):
     return None if inner is None else matmul(matmul(v, inner), adjoint(v))
 
 
-@op("eigvalsh(Tensor self, str UPLO='L') -> Tensor", on="linalg", layout="contiguous", node="LinalgEighBackward0", samples=linear_algebra("positive"))
+@op("eigvalsh(Tensor self, str UPLO='L') -> Tensor", on="linalg", layout="contiguous", node="LinalgEighBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_eigvalsh(self, UPLO):
     """Eigenvalues, ascending, of symmetric or hermitian matrices."""
     return _eigh(self, UPLO, False)[0]
@@ -107,7 +107,7 @@ def _eig(a, vectors):
 
 
 @op("eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", on="linalg", layout=("contiguous", "columns"), node="LinalgEigBackward0",
-    samples=linear_algebra("square"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
 def linalg_eig(self):
     """Eigenvalues and eigenvectors (columns of length 1) of square matrices; always complex."""
     return _eig(self, True)
@@ -126,7 +126,7 @@ def _(grads, results):
     return None if inner is None else linalg_solve(h, matmul(inner, h))
 
 
-@op("eigvals(Tensor self) -> Tensor", on="linalg", layout="contiguous", node="LinalgEigBackward0", samples=linear_algebra("square"))
+@op("eigvals(Tensor self) -> Tensor", on="linalg", layout="contiguous", node="LinalgEigBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
 def linalg_eigvals(self):
     """Eigenvalues of square matrices; always complex."""
     return _eig(self, False)[0]
@@ -160,7 +160,7 @@ def _need_svd(a, driver, name="linalg.svd"):
 
 
 @op("svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", on="linalg", layout=("columns", "contiguous", "columns"),
-    node="LinalgSvdBackward0", samples=linear_algebra("rectangular"))
+    node="LinalgSvdBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_svd(A, full_matrices, driver):
     """`A = U @ diag(S) @ Vh`: orthonormal columns U, singular values, largest first, orthonormal rows Vh."""
     _need_svd(A, driver)
@@ -209,7 +209,7 @@ def _svd_gradient(g_u, g_s, g_vh, u, s, vh, full):
     return out
 
 
-@op("svdvals(Tensor A, *, str? driver=None) -> Tensor", on="linalg", layout="contiguous", node="LinalgSvdBackward0", samples=linear_algebra("rectangular"))
+@op("svdvals(Tensor A, *, str? driver=None) -> Tensor", on="linalg", layout="contiguous", node="LinalgSvdBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_svdvals(A, driver):
     """Singular values, largest first."""
     _need_svd(A, driver)
@@ -232,7 +232,7 @@ def _(grad, A):
 
 
 @op("svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", layout=("columns", "contiguous", "contiguous"),
-    node="LinalgSvdBackward0", samples=linear_algebra("rectangular"))
+    node="LinalgSvdBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def svd(self, some, compute_uv):
     """`self = U @ diag(S) @ V.mH`; linalg.svd is the newer form."""
     if self.ndim < 2:
@@ -288,7 +288,7 @@ def _at(s, index):
 
 @op([f"matrix_rank(Tensor input, *, {t}, bool hermitian=False) -> Tensor" for t in TOLERANCES]
     + ["matrix_rank(Tensor input, float tol, bool hermitian=False) -> Tensor", "matrix_rank(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"],
-    on="linalg", layout="contiguous", differentiable=False, samples=linear_algebra("rectangular"))
+    on="linalg", layout="contiguous", differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_matrix_rank(input, atol=None, rtol=None, hermitian=False, tol=None):
     """How many singular values are above `max(atol, rtol * largest)`; `tol` is an absolute one."""
     if tol is not None:
@@ -348,7 +348,7 @@ def _pinv(x, atol, rtol, hermitian):
 
 @op([f"pinv(Tensor self, *, {t}, bool hermitian=False) -> Tensor" for t in TOLERANCES]
     + ["pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", "pinv(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"],
-    on="linalg", layout="contiguous", node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
+    on="linalg", layout="contiguous", node="LinalgPinvBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_pinv(self, atol=None, rtol=None, hermitian=False, rcond=None):
     """The Moore-Penrose inverse: singular values at most `max(atol, rtol * largest)` count as 0."""
     if rcond is not None:
@@ -367,7 +367,7 @@ DRIVERS = {"gels": 0, "gelsy": 1, "gelsd": 2, "gelss": 3}
 
 
 @op("lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)", on="linalg",
-    layout=("columns", "contiguous", "contiguous", "contiguous"), node="LinalgLstsqBackward0", samples=linear_algebra("lstsq"))
+    layout=("columns", "contiguous", "contiguous", "contiguous"), node="LinalgLstsqBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("lstsq"))
 def linalg_lstsq(self, b, rcond, driver):
     """X with the smallest `norm(self @ X - b)`, by LAPACK's gels (full rank), gelsy (the default), gelsd or gelss."""
     return _lstsq(self, b, rcond, driver)
@@ -410,29 +410,39 @@ def _lstsq(a, b, rcond, driver):
 
 
 @linalg_lstsq.gradient("self")
-def _(grads, self, b):
-    return _lstsq_gradient(grads, self, b)[0]
+def _(grads, results, self, b):
+    return _lstsq_gradient(grads, results, self, b)[0]
 
 
 @linalg_lstsq.gradient("b")
-def _(grads, self, b):
-    return _lstsq_gradient(grads, self, b)[1]
+def _(grads, results, self, b):
+    return _lstsq_gradient(grads, results, self, b)[1]
 
 
-def _lstsq_gradient(grads, a, b):
-    g = grads[0]
-    if g is None: return None, None
-    if T.is_complex(g.dtype): a, b = T.conj(a), T.conj(b)
+def _lstsq_gradient(grads, results, a, b):
+    """The solution's gradient goes through the pseudo-inverse. The residuals are least where they are: only what is explicit in them has a slope."""
+    (g, g_residuals), x = grads[:2], results[0]
+    if T.is_complex(x.dtype): a, b = T.conj(a), T.conj(b)
     vector = b.ndim == a.ndim - 1
-    if vector: g, b = T.unsqueeze(g, g.ndim), T.unsqueeze(b, b.ndim)
-    inverse = linalg_pinv(a)
-    g_b = matmul(adjoint(inverse), g)
-    return pinv_gradient(matmul(g, adjoint(b)), a, inverse), T.reshape(g_b, g_b.shape[:-1]) if vector else g_b
+    column = lambda v: None if v is None else T.unsqueeze(v, v.ndim) if vector else v
+    g, right, x = column(g), column(b), column(x)
+    g_a = g_b = None
+    if g is not None:
+        inverse = linalg_pinv(a)
+        g_a, g_b = pinv_gradient(matmul(g, adjoint(right)), a, inverse), matmul(adjoint(inverse), g)
+    if g_residuals is not None and not _is_nothing(results[1]):
+        more = 2 * (matmul(a, x) - right) * spread(g_residuals, x.dtype)
+        g_a = matmul(more, adjoint(x)) if g_a is None else g_a + matmul(more, adjoint(x))
+        g_b = -more if g_b is None else g_b - more
+    return g_a, g_b if g_b is None or not vector else T.reshape(g_b, g_b.shape[:-1])
+
+
+def _is_nothing(x): return x.ndim == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0
 
 
 # ---------------------------------------------------------------------------------------------------------------- condition
 @op(["cond(Tensor self, Scalar!? p=None) -> Tensor", "cond(Tensor self, str p) -> Tensor"], on="linalg", layout="contiguous", node="DivBackward0",
-    samples=linear_algebra("cond"))
+    out=OUT_TENSOR_DTYPE, samples=linear_algebra("cond"))
 def linalg_cond(self, p):
     """The condition number: norm(A) * norm(inverse of A), by default of the 2-norm (largest over smallest singular value)."""
     if self.ndim < 2:

@@ -3,6 +3,8 @@
 Pointers, sizes and strides arrive in p and n, in the order of first use, so two kernels that do the same have the same text, whatever
 they came from. Strides along the vectorised axis decide how a value is loaded: 1 as a vector, 0 once per row, others lane by lane.
 """
+from contextlib import ExitStack
+
 from .. import mathlib, region, symbolic
 from ..graph import itemsize
 from ..loops import BLOCK, ROWS, closure, is_one, is_zero
@@ -318,10 +320,9 @@ class Evaluator(Context):
         acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
         known = seeds(e)
         for s in known: row.element(s, at) if self.varies(s) else row.value(s, at.width)
-        length = f.const(1)
-        for a in along: length = length * self.n(self.sizes[a])
-        with f.loop(f.const(0), length) as k:
-            inside, here = Row(self, {**row.index, **self.split(along, k)}), At(at.index, at.width, at.mask)
+        with ExitStack() as loops:                                  # one loop an axis: dividing a flattened index costs more than most bodies
+            index = {a: loops.enter_context(f.loop(f.const(0), self.n(self.sizes[a]))) for a in along}
+            inside, here = Row(self, {**row.index, **index}), At(at.index, at.width, at.mask)
             for s in known:
                 if self.varies(s): here.memo[s] = at.memo[s]
                 else: inside.memo.update({(s, w): row.memo[s, w] for w in (1, at.width) if (s, w) in row.memo})
@@ -553,7 +554,7 @@ class NestEmitter(Evaluator):
 
     def prepare(self, p, rows):
         for r in rows:
-            r.prepare(p.operands(), {self.width, self.tail}, p.reuse)
+            r.prepare(p.operands(), {self.width, self.tail} if p.reduces else {self.width, TAIL, self.tail}, p.reuse)
             self.prepare_stores(p, r)
             for where in p.keep.values(): self.kept_base(r, where)
 
@@ -577,7 +578,11 @@ class NestEmitter(Evaluator):
                 self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
         def tail():
             for r in p.reduces: self.accumulators[r].open_tail()
-            with f.loop(main, end, self.tail) as i:
+            rest = main
+            if self.tail == 1 and not p.reduces:                    # eight at a time first: short rows are all tail
+                rest = main + ((end - main) & -TAIL)
+                with f.loop(main, rest, TAIL) as i: self.body(p, rows, columns, [At(i, TAIL, None, p.reuse, i - main) for _ in rows], None, block_start)
+            with f.loop(rest, end, self.tail) as i:
                 mask = self.tail_mask(end, i)
                 self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main) for _ in rows], None, block_start)
             for r in p.reduces: self.accumulators[r].close_tail()

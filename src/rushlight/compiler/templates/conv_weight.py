@@ -165,7 +165,8 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     panels = pr.max(pr.ceildiv(lines, ROWS), 1)
     unit_panels, row_units, unit_columns, column_units = cut(pr, shape.groups, panels, shape.filters, width)
     # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
-    row_units = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, UNIT_PANELS // 2)))
+    more = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, UNIT_PANELS // 2)))
+    row_units = pr.select(pr.le(panels, UNIT_PANELS), 1, more)
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
     ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
