@@ -1,12 +1,18 @@
 """`import torch` meaning Rushlight: in a process of its own, since the test process may have the real one."""
+import os
+import pathlib
 import subprocess
 import sys
 import textwrap
 
+import rushlight
+
+HERE = {**os.environ, "PYTHONPATH": str(pathlib.Path(rushlight.__file__).parents[1])}      # the package under test, from any folder
+
 
 def run(*arguments, code=None):
     command = [sys.executable, *(["-c", textwrap.dedent(code)] if code else []), *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, env=HERE)
 
 
 def test_modules_are_the_same_objects_and_absent_ones_raise_under_torchs_name():
@@ -69,5 +75,5 @@ def test_run_a_script_with_arguments(tmp_path):
 
 def test_run_a_module(tmp_path):
     (tmp_path / "program.py").write_text("import torch\nprint(torch.zeros(1).shape)\n")
-    done = subprocess.run([sys.executable, "-m", "rushlight", "run", "-m", "program"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-m", "rushlight", "run", "-m", "program"], capture_output=True, text=True, cwd=tmp_path, env=HERE)
     assert done.returncode == 0 and done.stdout == "torch.Size([1])\n", done.stderr

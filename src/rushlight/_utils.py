@@ -49,12 +49,18 @@ class ExceptionWrapper:
 
 
 def _get_available_device_type(): return None
-def _get_device_module(device_type: str): import rushlight as rl; return getattr(rl, device_type)
+
+
+def _get_device_module(device_type: str):
+    import rushlight as rl
+    return getattr(rl, device_type)
+
+
 def _get_device_index(device, optional: bool = False, allow_cpu: bool = False) -> int: return -1
 
 
 def __getattr__(name: str):
-    from . import serialization              # what a pickle names: _rebuild_tensor_v2 and its kin
+    from . import serialization  # what a pickle names: _rebuild_tensor_v2 and its kin
     if name.startswith("_rebuild") and hasattr(serialization, name):
         return getattr(serialization, name)
     raise AttributeError(f"module 'torch._utils' has no attribute '{name}'")

@@ -5,15 +5,15 @@ import builtins
 from collections.abc import Sequence
 from typing import Any, TypeAlias, Union
 
-from ._C import Generator, Size, UntypedStorage as Storage, device, dtype, layout
-from ._C import Tensor
+from ._C import Generator, Size, Tensor, device, dtype, layout
+from ._C import UntypedStorage as Storage
 
 __all__ = ["Number", "Device", "FileLike", "Storage"]
 
-Number: TypeAlias = Union[builtins.int, builtins.float, builtins.bool]
-Device: TypeAlias = Union[device, builtins.str, builtins.int, None]
+Number: TypeAlias = builtins.int | builtins.float | builtins.bool
+Device: TypeAlias = device | builtins.str | builtins.int | None
 FileLike: TypeAlias = Any                  # a path, or an object with read and write
-_TensorOrTensors: TypeAlias = Union[Tensor, Sequence[Tensor]]
+_TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
 _TensorOrTensorsOrGradEdge: TypeAlias = Any
 _dtype, _device, _layout, _size = dtype, device, layout, Union[Size, list[builtins.int], tuple[builtins.int, ...]]
 _int, _float, _bool, _complex, _symint = builtins.int, builtins.float, builtins.bool, builtins.complex, builtins.int

@@ -136,6 +136,13 @@ def test_batches_of_convolutions(in_dims, groups):
             assert rl.allclose(got[i], want, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["bool", "uint16", "uint32", "uint64"])
+def test_dtypes_without_a_kernel(name):
+    x, w = (rl.ones(*shape).to(getattr(rl, name)) for shape in ((1, 2, 4, 4), (2, 2, 3, 3)))
+    with pytest.raises(NotImplementedError, match="slow_conv2d_cpu.* not implemented for"):
+        F.conv2d(x, w)
+
+
 def test_special_values():
     x = rl.full((1, 2, 4, 4), float("inf"))
     assert F.conv2d(x, rl.ones(1, 2, 3, 3)).isinf().all()

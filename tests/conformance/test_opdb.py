@@ -35,7 +35,6 @@ KNOWN = {
        for name in ("nn.functional.interpolate/bicubic", "_upsample_bilinear2d_aa")},
     ("grid_sampler_2d", "gradient"): ("argument 1", "bicubic: float32 cancels in the gradient of the grid; torch's is as far from the double one (3e-5 to 6e-5 of its size)"),
     **{(f"nn.functional.max_unpool{d}d", "tangent"): ("values differ", "places that repeat: the tangent is the transpose of torch's gradient, which counts every one of them") for d in (2, 3)},
-    ("norm/nuc", "call"): ("linalg.svd", "needs the singular values"), ("norm/nuc", "out"): ("linalg.svd", "needs the singular values"),
     ("nansum", "out"): ("nansum_cpu", "torch has no kernel for an integer out= of floats; here they are summed as integers"),
     ("nanmean", "out"): ("nansum_cpu", "as nansum"),
     ("addr", "inplace"): ("2D tensor expected", "the same refusal in other words"),
@@ -54,6 +53,16 @@ KNOWN = {
     ("linalg.norm/subgradients_at_zero", "gradgrad"): ("nan", "the second derivative at the zero vector: NaN in torch, 0 here"),
     ("linalg.norm/subgradients_at_zero", "gradient"): ("torch has None", "the 0-norm: torch has no gradient, here it is 0"),
     ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
+    ("matrix_exp", "tangent"): ("not linear", "its gradient puts the cotangent inside another exponential, which is linear in it but not written so"),
+    ("linalg.eig", "tangent"): ("not linear", "its gradient solves with the cotangent on the right side of a routine"),
+    ("linalg.eigvals", "tangent"): ("not linear", "its gradient solves with the cotangent on the right side of a routine"),
+    ("cholesky_inverse", "tangent"): ("RecursionError", "the graph of the derived tangent is too deep to walk"),
+    ("triangular_solve", "tangent"): ("values differ", "torch lets the tangent of the triangle that is not read count; differences agree with ours"),
+    ("ormqr", "gradient"): ("torch has None", "of no reflections: zeros here"), ("linalg.householder_product", "gradient"): ("torch has None", "of no reflections: zeros here"),
+    ("istft", "gradient"): ("torch has None", "a window that no sample depends on: zeros here"),
+    ("linalg.lstsq", "strides"): ("strides", "torch's solution is a view of LAPACK's larger right side"),
+    ("linalg.lstsq/grad_oriented", "strides"): ("strides", "torch's solution is a view of LAPACK's larger right side"),
+    ("fft.ihfft2", "out"): ("torch has (0,)", "torch does not fill out="), ("fft.ihfftn", "out"): ("torch has (0,)", "torch does not fill out="),
 }
 
 # The same for complex numbers only.

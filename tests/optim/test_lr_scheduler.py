@@ -95,7 +95,7 @@ def test_averaged_model_and_swalr_beside_torch():
     torch = pytest.importorskip("torch")
     results = []
     for library in (torch, rl):
-        swa = getattr(library.optim, "swa_utils")
+        swa = library.optim.swa_utils
         model = library.nn.Linear(2, 1)
         with library.no_grad():
             model.weight.fill_(1.0)

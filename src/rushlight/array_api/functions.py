@@ -194,7 +194,7 @@ def _reduced_at_once(run, x, axis, keepdims, **options):
     if len(axes) == 1:
         return run(x, axes[0], keepdim=keepdims, **options)
     kept = [a for a in range(x.ndim) if a not in axes]
-    rows = x.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes))
+    rows = x.permute((*kept, *axes)).reshape((*(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes)))
     out = run(rows, -1, keepdim=False, **options)
     return out.reshape([1 if a in axes else size for a, size in enumerate(x.shape)]) if keepdims else out
 

@@ -35,6 +35,8 @@ def common_calls():
     integers(rl)
     creation(rl)
     training(rl, F)
+    images(rl, F)
+    sequences(rl, F)
 
 
 def finish(out, grad):
@@ -190,6 +192,28 @@ def training(rl, F):
     logits = rl.rand(16, 3, requires_grad=True)
     F.nll_loss(F.log_softmax(logits, -1), y).backward()
     F.binary_cross_entropy_with_logits(logits, rl.rand(16, 3)).backward()
+
+
+def images(rl, F):
+    """A step of a small convolutional network, for one image and for several, and its evaluation."""
+    nn = rl.nn
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16),
+                        nn.ReLU(inplace=True), nn.Conv2d(16, 16, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 3))
+    for count in (4, 2):
+        x, y = rl.rand(count, 3, 16, 16), rl.randint(0, 3, (count,))
+        F.cross_entropy(net(x), y).backward()
+    net.eval()
+    with rl.no_grad(): net(rl.rand(1, 3, 16, 16)), net(rl.rand(4, 3, 16, 16))
+
+
+def sequences(rl, F):
+    """Attention forward and backward, plain and causal, and decoding by one query."""
+    for causal in (False, True):
+        q, k, v = (rl.rand(2, 2, 8, 16, requires_grad=True) for _ in range(3))
+        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
+        with rl.no_grad(): F.scaled_dot_product_attention(q, k, v, is_causal=causal), F.scaled_dot_product_attention(q[:, :, :1], k, v)
+    x = rl.rand(6, 40)
+    x.topk(3), x.sort(), x.argsort(), rl.multinomial(x, 1)
 
 
 def build(directory, tiers):

@@ -4,7 +4,8 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any
 
-from .. import absent_device, legacy as _legacy
+from .. import absent_device
+from .. import legacy as _legacy
 
 _ERROR = "Torch not compiled with CUDA enabled"
 globals().update(absent_device.names("cuda", _ERROR))

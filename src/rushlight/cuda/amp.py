@@ -1,7 +1,10 @@
 """torch.cuda.amp: the older names of `torch.amp`, for CUDA."""
 from __future__ import annotations
 
-from ..amp import GradScaler as _GradScaler, autocast as _autocast, custom_bwd as _custom_bwd, custom_fwd as _custom_fwd
+from ..amp import GradScaler as _GradScaler
+from ..amp import autocast as _autocast
+from ..amp import custom_bwd as _custom_bwd
+from ..amp import custom_fwd as _custom_fwd
 
 
 class autocast(_autocast):

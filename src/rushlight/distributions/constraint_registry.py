@@ -83,11 +83,12 @@ def _(constraint): return transforms.StickBreakingTransform()
 def _(constraint): return transforms.SoftmaxTransform()
 
 
-@_both(constraints.lower_cholesky)
+@transform_to.register(constraints.lower_cholesky)
 def _(constraint): return transforms.LowerCholeskyTransform()
 
 
-@_both(constraints.positive_definite, constraints.positive_semidefinite)
+@transform_to.register(constraints.positive_definite)
+@transform_to.register(constraints.positive_semidefinite)
 def _(constraint): return transforms.PositiveDefiniteTransform()
 
 

@@ -5,7 +5,7 @@ import operator
 from typing import Any
 
 from .graph import Graph
-from .node import Node, base_types, map_aggregate
+from .node import Node, map_aggregate
 
 __all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "Attribute"]
 

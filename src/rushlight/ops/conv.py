@@ -17,6 +17,8 @@ def _one_dtype(input, weight, bias, *_):
     if bias is not None and bias.dtype != input.dtype:
         names = [_CPP_NAME.get(x.dtype, T.dtype_word(x.dtype)) for x in (input, bias)]
         raise RuntimeError(f"Input type ({names[0]}) and bias type ({names[1]}) should be the same")
+    if input.dtype in ("u16", "u32", "u64"):               # as torch: no product of matrices of these
+        raise NotImplementedError(f"\"slow_conv{3 if weight.ndim == 5 else 2}d_cpu\" not implemented for '{T.dtype_word(input.dtype)}'")
     return "match"
 
 

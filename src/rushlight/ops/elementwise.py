@@ -226,9 +226,11 @@ def sgn(x):
     """`sign` for reals; `self / abs(self)` for complex numbers, 0 at 0."""
     if T.is_complex(x.dtype):
         size = T.prim("abs", x)
-        zero = T.prim("eq", size, T.const(0, size.dtype))
+        nothing = T.const(0, size.dtype)
+        zero = T.prim("eq", size, nothing)
         whole = T.where(zero, T.const(1, size.dtype), size)
-        return T.prim("make_complex", T.prim("real", x) / whole, T.prim("imag", x) / whole)
+        parts = [T.where(zero, nothing, T.prim(part, x) / whole) for part in ("real", "imag")]           # 0 of -0 too
+        return T.prim("make_complex", *parts)
     return sign(x)
 
 

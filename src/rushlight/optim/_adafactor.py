@@ -4,7 +4,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight import Tensor
 
-from .optimizer import Optimizer, check_lr, number
+from .optimizer import Optimizer, number
 
 __all__ = ["Adafactor"]
 

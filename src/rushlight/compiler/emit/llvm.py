@@ -14,6 +14,7 @@ from . import reduce, values
 from .ir import Fn, Module, Val, Var
 
 TAIL = 8                       # the masked tail of a row: loops of eight
+FEW = 4                        # a tail that cannot be masked goes by four and then one by one: short rows are all tail
 ROWS_AT_ONCE = 4               # rows per sweep in a kernel that only accumulates columns
 IN_DOUBLE = {*mathlib.IN_DOUBLE, 'fmod'}                        # float functions that round a double at the end
 MASKABLE = ('float', 'double', 'i32', 'i64', 'u32', 'u64')      # what AVX2 loads and stores under a mask
@@ -554,7 +555,7 @@ class NestEmitter(Evaluator):
 
     def prepare(self, p, rows):
         for r in rows:
-            r.prepare(p.operands(), {self.width, self.tail} if p.reduces else {self.width, TAIL, self.tail}, p.reuse)
+            r.prepare(p.operands(), {self.width, self.tail} if p.reduces else {self.width, FEW, self.tail}, p.reuse)
             self.prepare_stores(p, r)
             for where in p.keep.values(): self.kept_base(r, where)
 
@@ -579,9 +580,14 @@ class NestEmitter(Evaluator):
         def tail():
             for r in p.reduces: self.accumulators[r].open_tail()
             rest = main
-            if self.tail == 1 and not p.reduces:                    # eight at a time first: short rows are all tail
-                rest = main + ((end - main) & -TAIL)
-                with f.loop(main, rest, TAIL) as i: self.body(p, rows, columns, [At(i, TAIL, None, p.reuse, i - main) for _ in rows], None, block_start)
+            if self.tail == 1 and not p.reduces:
+                again = not (p.reuse or p.keep or p.columns) and all(s.memory.place[0] == 'buffer' for s in p.stores)
+                rest = main + ((end - main) & -FEW)
+                if again:           # the last four may be partly done again: nothing here reads what the kernel writes
+                    rest = f.select(end - start < FEW, main, end)
+                with f.loop(main, rest, FEW) as i:
+                    at = f.min(i, end - FEW) if again else i
+                    self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
             with f.loop(rest, end, self.tail) as i:
                 mask = self.tail_mask(end, i)
                 self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main) for _ in rows], None, block_start)
