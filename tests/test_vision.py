@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.vision import datasets, read_image, transforms as t, write_png
+from rushlight.vision import datasets, read_image, write_png
+from rushlight.vision import transforms as t
 
 IMAGE = rl.arange(3 * 6 * 8).view(3, 6, 8).to(rl.uint8)
 

@@ -80,11 +80,22 @@ def _ends(name, start, end, steps):
     return _number(start, "start"), _number(end, "end"), steps
 
 
+def _spaced_dtype(name, dtype, start, end):
+    """The dtype of a linspace or logspace: as asked, by default a floating or complex one, as the ends are."""
+    default = _C.get_default_dtype()
+    if isinstance(start, complex) or isinstance(end, complex):
+        if dtype is not None and not dtype.is_complex:
+            part = "double" if default is _C.float64 else "float"
+            raise RuntimeError(f"torch.{name}(): inferred dtype c10::complex<{part}> can't be safely cast to passed dtype {_name(dtype)}")
+        return dtype or default.to_complex()
+    return dtype or default
+
+
 def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """`steps` numbers from start to end, both included, evenly spaced."""
     start, end, steps = _ends("linspace", start, end, steps)
     _check_out(out, dtype)
-    dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
+    dtype = _spaced_dtype("linspace", dtype or (None if out is None else out.dtype), start, end)
     result = _op("_linspace")(steps, start, end, dtype=dtype, device=device, requires_grad=requires_grad)
     return result if out is None else _into(out, result)
 
@@ -93,7 +104,7 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     """base to the power of each number of a linspace."""
     start, end, steps = _ends("logspace", start, end, steps)
     _check_out(out, dtype)
-    dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
+    dtype = _spaced_dtype("logspace", dtype or (None if out is None else out.dtype), start, end)
     whole = not dtype.is_floating_point and not dtype.is_complex
     if whole:
         start, end = int(start), int(end)

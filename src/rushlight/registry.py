@@ -307,8 +307,10 @@ def find(name):
     and are not among `all()`."""
     if name in _definitions: return _definitions[name]
     if name in _derived: return _derived[name]
-    if name.endswith('.jvp'): from .compiler.tangent import derive
-    elif name.endswith('.vmap'): from .compiler.batching import derive
+    if name.endswith('.jvp'):
+        from .compiler.tangent import derive
+    elif name.endswith('.vmap'):
+        from .compiler.batching import derive
     else: raise KeyError(name)
     return _derived.setdefault(name, derive(name))
 

@@ -14,7 +14,9 @@ import sys as _sys
 
 import rushlight as _rl
 
-from . import dtypes as _dtypes, fft, functions as _functions, linalg  # noqa: F401
+from . import dtypes as _dtypes  # noqa: F401
+from . import fft, linalg
+from . import functions as _functions
 from .dtypes import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, result_type  # noqa: F401
 from .functions import *  # noqa: F403
 

@@ -302,7 +302,10 @@ def broadcast_arrays(*arrays):
 
 def broadcast_shapes(*shapes):
     """The shape that shapes spread to."""
-    return tuple(rl.broadcast_shapes(*shapes))
+    try:
+        return tuple(rl.broadcast_shapes(*shapes))
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
 
 
 def broadcast_to(x, /, shape):

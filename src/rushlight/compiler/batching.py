@@ -11,6 +11,7 @@ from . import trace as T
 from .differentiate import differentiable, gradients
 from .graph import broadcast_shapes, closure
 
+
 class NotBatched(NotImplementedError):
     """A node without a rule: whoever asked runs the examples one by one."""
 

@@ -128,6 +128,7 @@ def complex_product(graph, n, a, b):
 
 
 def normal_argreduce(graph, n, x):
+    if n.attrs.get('swept'): return graph.node('fold', (x,), n.attrs, n.shape, 'i64')
     parts = runs(x.shape, n.attrs['dims'])
     if not parts: return graph.node('expand', (graph.node('const', (), {'value': 0}, (), 'i64'),), {}, n.shape, 'i64')
     if len(parts) > 1:                                  # dimensions that are not neighbours are brought together, last; the index counts through them in order
@@ -355,7 +356,7 @@ class Builder:
         """A short reduction over outer dimensions, swept anew at each of its elements."""
         x, dims = node.args[0], node.attrs['dims']
         count = product(x.shape[d] for d in dims)
-        if node.attrs.get('swept') and isinstance(count, int) and 0 < count <= UNROLLED: return self.unrolled(node, view)
+        if node.attrs.get('swept') and node.attrs['kind'] in FOLDED and isinstance(count, int) and 0 < count <= UNROLLED: return self.unrolled(node, view)
         self.in_own_space(node, view)
         along = {}
         for d in dims: along[d] = len(self.sizes); self.sizes.append(x.shape[d])

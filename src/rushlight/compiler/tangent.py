@@ -12,6 +12,7 @@ from . import trace as T
 from .differentiate import differentiable, gradients
 from .graph import closure
 
+
 def push_forward(outputs, inputs, tangents):
     """The tangents of `outputs` (Syms; None: none), given those of `inputs` (nodes)."""
     graph = T.current().graph

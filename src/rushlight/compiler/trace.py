@@ -478,6 +478,15 @@ def fold(kind, x, dims):
     return Sym(x.node.graph.node('reduce', (x.node,), {'kind': kind, 'dims': dims, 'swept': True}, shape, x.dtype))
 
 
+def argfold(x, dims):
+    """Where the largest element of a few outer positions is (see `fold`), counted through them in order: the first of equals, but the last NaN. The dims stay
+    with size 1."""
+    dims = tuple(d for d in _dims(x, dims) if not _is_one(x.shape[d]))
+    shape = tuple(1 if d in dims else s for d, s in enumerate(x.shape))
+    if not dims: return expand(const(0, 'i64'), shape)
+    return Sym(x.node.graph.node('argreduce', (x.node,), {'kind': 'argmax', 'dims': dims, 'swept': True}, shape, 'i64'))
+
+
 def reduce_all(kind, x):
     """Over everything, to a 0-dim value."""
     return reshape(reduce(kind, x, None), ()) if x.ndim else x

@@ -7,7 +7,8 @@ levels of an outer vmap or jvp a leaf is made for the whole batch, and carries i
 from __future__ import annotations
 
 from .. import _C, registry
-from ..autograd import forward_ad, grad as tape_grad
+from ..autograd import forward_ad
+from ..autograd import grad as tape_grad
 from ..autograd.grad_mode import enable_grad
 from ..functions import arange
 from ..utils import _pytree as tree

@@ -6,12 +6,12 @@ from collections import OrderedDict
 import rushlight as rl
 from rushlight import Tensor
 
-__all__ = ["Parameter", "Buffer", "is_lazy"]
+__all__ = ["Parameter", "UninitializedParameter", "is_lazy", "Buffer", "UninitializedBuffer", "UninitializedTensorMixin"]
 
 
 def is_lazy(param) -> bool:
-    """Parameters of unknown shape do not exist yet; code that asks gets the truthful answer."""
-    return False
+    """Whether a parameter or buffer waits for the first call of its module to learn its shape."""
+    return isinstance(param, UninitializedTensorMixin)
 
 
 class _ParameterMeta(type(Tensor)):
@@ -79,6 +79,85 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         if data is None:
             data = rl.empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+
+_NO_SHAPE = ("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load an "
+             "uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes.")
+# What works without a shape: loading, and conversion of the module that waits.
+_WITHOUT_SHAPE = {"__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "bfloat16", "char", "short", "int", "long", "cuda", "cpu",
+                  "to", "get_device"}
+
+
+def _refuse(function):
+    raise ValueError(f"Attempted to use an uninitialized parameter in {function}. This error happens when you are using a `LazyModule` or explicitly "
+                     "manipulating `torch.nn.parameter.UninitializedParameter` objects. When using LazyModules Call `forward` with a dummy batch to "
+                     "initialize the parameters before calling torch functions")
+
+
+class UninitializedTensorMixin:
+    """A tensor whose device and dtype are known and whose shape is not: `materialize` gives it one, and its place among ordinary tensors."""
+
+    cls_to_become: type
+
+    def materialize(self, shape, device=None, dtype=None) -> None:
+        """Become an ordinary parameter or tensor of this shape, with values that nobody has set; the same object, so whoever holds it goes on."""
+        device = self.device if device is None else device
+        dtype = self.dtype if dtype is None else dtype
+        self.data = rl.empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        raise RuntimeError(_NO_SHAPE)
+
+    def share_memory_(self):
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+                           "`module.share_memory()`.")
+
+    # These the runtime answers by itself, without asking `__torch_function__`.
+    def numel(self): _refuse(Tensor.numel)
+    def nelement(self): _refuse(Tensor.nelement)
+    def stride(self, dim=None): _refuse(Tensor.stride)
+    def dim(self): _refuse(Tensor.dim)
+    def __len__(self): _refuse(Tensor.__len__)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", None) in _WITHOUT_SHAPE:
+            return rl._C._disabled_torch_function_impl(func, types, args, kwargs or {})
+        _refuse(func)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module before its first call."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
+        return Tensor._make_subclass(cls, rl.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of a lazy module before its first call."""
+
+    cls_to_become = Tensor
+
+    def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
+        tensor = Tensor._make_subclass(cls, rl.empty(0, device=device, dtype=dtype), requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor

@@ -1,14 +1,49 @@
 """Every operator, one place each. Importing this package registers them all."""
-from . import activation, arrange, create, elementwise, index, loss, mathematics, matmul, norm, optimizer, random, reduce, views  # noqa: F401
-from . import attention, contraction, loss_margin, loss_sequence, segment  # noqa: F401
-from . import recurrent  # noqa: F401
-from . import bessel, gamma, orthogonal, signal_windows, special  # noqa: F401
-from . import adaptive, pad, patches, pool, resample, sample_grid  # noqa: F401
-from . import count, index_more, sort  # noqa: F401
-from . import conv  # noqa: F401
-from . import factor, fft, solve, spectrogram, spectrum  # noqa: F401
-from . import complex_numbers  # noqa: F401
-from . import distance, integrate, masked  # noqa: F401
+from . import (  # noqa: F401  # noqa: F401  # noqa: F401  # noqa: F401  # noqa: F401  # noqa: F401  # noqa: F401
+    activation,
+    adaptive,
+    arrange,
+    attention,
+    bessel,
+    complex_numbers,  # noqa: F401
+    contraction,
+    conv,  # noqa: F401
+    count,
+    create,
+    distance,
+    elementwise,
+    factor,
+    fft,
+    gamma,
+    index,
+    index_more,
+    integrate,
+    loss,
+    loss_margin,
+    loss_sequence,
+    masked,
+    mathematics,
+    matmul,
+    norm,
+    optimizer,
+    orthogonal,
+    pad,
+    patches,
+    pool,
+    random,
+    recurrent,  # noqa: F401
+    reduce,
+    resample,
+    sample_grid,
+    segment,
+    signal_windows,
+    solve,
+    sort,
+    special,
+    spectrogram,
+    spectrum,
+    views,
+)
 
 
 def __getattr__(name):

@@ -5,6 +5,8 @@ the windows floor(p*m/n) to ceil((p+1)*m/n) - 1, so the gradient is read the sam
 """
 from __future__ import annotations
 
+import math
+
 from ..compiler import trace as T
 from ..registry import op
 from ..samples_spatial import adaptive, fractional, unpooling
@@ -187,27 +189,22 @@ def _adaptive_largest(x, sizes):
     dims = x.ndim - 2
     rank = 2 * dims + 2
     places, tests, _ = _windows(x, sizes, dims)
-    flat = T.const(0, "i64")
-    for n, e in zip(x.shape[2:], places):
-        flat = flat * T.size(n, "i64") + e
-    # A position past the end of a window reads its first element: seen twice, it changes nothing.
-    firsts = [_interval(T.iota(m, dims + 2 + d, rank), n, m)[0] for d, (n, m) in enumerate(zip(x.shape[2:], sizes))]
     inside = all_of(tests)
-    if inside is not None:
-        places = [T.where(inside, e, first) for e, first in zip(places, firsts)]
-        flat = T.const(0, "i64")
-        for n, e in zip(x.shape[2:], places):
-            flat = flat * T.size(n, "i64") + e
     lead = [T.iota(s, dims + d, rank) for d, s in enumerate(x.shape[:2])]
-    taps = T.load(x, lead + places, shape=_swept(x, sizes, dims))
-    along = tuple(range(dims))
-    best = T.fold("amax", taps, along)
-    plane = T.size(numel_of(x.shape[2:]), "i64")
-    first = T.fold("amin", T.where(T.prim("eq", taps, best), flat, plane), along)
-    last = T.fold("amax", T.where(T.prim("ne", taps, taps), flat, -1), along)
+    taps = T.load(x, lead + places, inside, None if inside is None else -math.inf, shape=_swept(x, sizes, dims))
     shape = (*x.shape[:2], *sizes)
-    place = T.where(last >= 0, last, first)
-    return T.reshape(best, shape), T.reshape(place, shape)
+    left = T.reshape(T.argfold(taps, tuple(range(dims))), shape)
+    found = []                                               # the position in the window, taken apart, from where the window begins
+    for d, (n, m) in reversed(list(enumerate(zip(x.shape[2:], sizes)))):
+        first, length = _interval(T.iota(m, 2 + d, dims + 2), n, m)[0], T.size(_longest(n, m), "i64")
+        rest = T.prim("idiv", left, length) if d else T.const(0, "i64")
+        found.insert(0, first + (left - rest * length))
+        left = rest
+    flat = T.const(0, "i64")
+    for n, e in zip(x.shape[2:], found):
+        flat = flat * T.size(n, "i64") + e
+    best = T.load(x, [T.iota(s, d, dims + 2) for d, s in enumerate(x.shape[:2])] + found, shape=shape)
+    return best, T.expand(flat, shape)
 
 
 def _adaptive_max(count):

@@ -116,21 +116,29 @@ def _arange(count, start, step, dtype, device, requires_grad):
 @op("_linspace(SymInt steps, Scalar start, Scalar end, *, ScalarType dtype, Device? device=None, bool requires_grad=False) -> Tensor", rule=None, on="-",
     layout="contiguous", differentiable=False)
 def _linspace(steps, start, end, dtype, device, requires_grad):
-    """From both ends to the middle, so that it is symmetric: `start + i*step`, then `end - (n-1-i)*step`."""
+    """From both ends to the middle, so that it is symmetric: `start + i*step`, then `end - (n-1-i)*step`. Complex numbers: each part for itself."""
     if dtype == "b1":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
+    if T.is_complex(dtype):
+        ends = [T.cast(e, "c128" if dtype == "c128" else "c64") for e in (start, end)]
+        parts = [_spaced(steps, *(T.prim(part, e) for e in ends)) for part in ("real", "imag")]
+        return T.on_device(T.cast(T.prim("make_complex", *parts), dtype), device)
     wide = dtype if dtype in ("f32", "f64") else "f64" if not T.is_float(dtype) else "f32"
     if not T.is_float(dtype):                          # the ends are integers first
         start, end = T.cast(start, dtype), T.cast(end, dtype)
-    start, end = T.cast(start, wide), T.cast(end, wide)
-    i = T.iota(steps, 0, 1)
+    return T.on_device(T.cast(_spaced(steps, T.cast(start, wide), T.cast(end, wide)), dtype), device)
+
+
+def _spaced(steps, start, end):
+    """The numbers of a linspace, in the real dtype of its ends."""
+    wide, i = start.dtype, T.iota(steps, 0, 1)
     if steps == 1:
-        return T.on_device(T.cast(T.expand(start, (1,)), dtype), device)
+        return T.expand(start, (1,))
     step = (end - start) / T.size(steps - 1, wide)
     low = T.prim("fma", T.cast(i, wide), step, start)
     high = T.prim("fma", -T.cast(T.size(steps - 1, "i64") - i, wide), step, end)
     first_half = T.prim("lt", i, T.size(steps // 2, "i64"))
-    return T.on_device(T.cast(T.where(first_half, low, high), dtype), device)
+    return T.where(first_half, low, high)
 
 
 @op(f"eye(SymInt n, SymInt? m=None, {_OPTIONS}) -> Tensor", rule=None, on="torch", layout="contiguous", differentiable=False,

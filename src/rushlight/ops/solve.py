@@ -5,6 +5,7 @@ from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
 from .common import OUT_TENSOR_DTYPE, hint, numel_of
+from .elementwise import sign
 from .factor import lu_factor_gradient, lu_factored, need_solvable, permuted_rows, row_order, unpacked
 from .lapack import (
     adjoint,
@@ -27,7 +28,6 @@ from .lapack import (
     upper,
 )
 from .matmul import matmul
-from .elementwise import sign
 from .reduce import prod
 
 SINGULAR = "The solver failed because the input matrix is singular."

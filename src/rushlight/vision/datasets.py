@@ -43,7 +43,8 @@ class _Images(Dataset):
 
 
 def _picture(image):
-    try: from PIL import Image
+    try:
+        from PIL import Image
     except ImportError: return image.unsqueeze(0) if image.ndim == 2 else image.permute(2, 0, 1)
     return Image.fromarray(image.numpy())
 

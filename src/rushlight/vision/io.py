@@ -7,7 +7,8 @@ MODES = {"UNCHANGED": None, "GRAY": "L", "GRAY_ALPHA": "LA", "RGB": "RGB", "RGB_
 
 
 def pillow():
-    try: from PIL import Image
+    try:
+        from PIL import Image
     except ImportError: raise ImportError("reading and writing image files needs Pillow: pip install 'rushlight[vision]'") from None
     return Image
 

@@ -316,9 +316,10 @@ class Evaluator(Context):
 
     def fold(self, row, e, at):
         """A short reduction along axes of its own, in order. What does not vary along them is evaluated once, before."""
-        f, arg, kind, dtype = self.f, e.args[0], e.attrs['kind'], e.dtype
+        f, arg, kind, dtype = self.f, e.args[0], e.attrs['kind'], e.args[0].dtype
         along = list(e.attrs['along'])
         acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
+        place = Var(f, f.const(0, 'i32', at.width)) if kind == 'argmax' else None
         known = seeds(e)
         for s in known: row.element(s, at) if self.varies(s) else row.value(s, at.width)
         with ExitStack() as loops:                                  # one loop an axis: dividing a flattened index costs more than most bodies
@@ -329,8 +330,17 @@ class Evaluator(Context):
                 else: inside.memo.update({(s, w): row.memo[s, w] for w in (1, at.width) if (s, w) in row.memo})
             inside.prepare([arg], {at.width}, known=known)
             v = inside.element(arg, here) if self.varies(arg) else inside.value(arg, at.width)
+            if place is not None:
+                number = f.const(0)
+                for a in along: number = number * self.n(self.sizes[a]) + index[a]
+                take = v > acc[0].get()
+                if v.is_float: take = take | v.ne(v)
+                acc[0].set(f.select(take, v, acc[0].get()))
+                place.set(f.select(take, f.splat(f.convert('trunc', number, 'i32'), at.width), place.get()))
+                continue
             new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), reduce.enter(f, v, dtype, kind))
             for a, x in zip(acc, new): a.set(x)
+        if place is not None: return f.convert('sext', place.get(), 'i64')
         return reduce.leave(f, tuple(a.get() for a in acc), dtype, kind)
 
     def split(self, axes, number):

@@ -7,7 +7,7 @@ from rushlight import Tensor
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = ["MultiheadAttention"]
@@ -52,7 +52,7 @@ class MultiheadAttention(Module):
             self.in_proj_bias = make(3 * embed_dim)
         else:
             self.register_parameter("in_proj_bias", None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         if add_bias_kv:
             self.bias_k, self.bias_v = make(1, 1, embed_dim), make(1, 1, embed_dim)
         else:

@@ -8,7 +8,7 @@ from collections import OrderedDict, namedtuple
 import rushlight as rl
 from rushlight import Tensor
 
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 from .hooks import RemovableHandle, WrappedHook
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -148,10 +148,11 @@ class StatefulModule:
             error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
                               f"but received {type(given)}")
             return
+        waits = is_lazy(current)                    # it has no shape yet, and nor has what it is given: a shape would have given it one
         # Files of old saved 0-dim statistics with one element in one dimension.
-        if len(current.shape) == 0 and len(given.shape) == 1 and given.shape[0] == 1:
+        if not waits and len(current.shape) == 0 and len(given.shape) == 1 and given.shape[0] == 1:
             given = given[0]
-        if given.shape != current.shape:
+        if not waits and given.shape != current.shape:
             error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, "
                               f"the shape in current model is {current.shape}.")
             return

@@ -106,8 +106,9 @@ def run(channel: Channel, inherited, dataset, options, worker, workers, init):
             if failure is not None: answer = failure
             else:
                 try: answer = fetch(index)
-                except StopIteration if options[-1] else (): answer = End()
-                except Exception: answer = ExceptionWrapper(f"in DataLoader worker process {worker}")        # noqa: BLE001
+                except Exception as error:                         # noqa: BLE001 - whatever a dataset raises is raised in the loader
+                    ended = isinstance(error, StopIteration) and options[-1]
+                    answer = End() if ended else ExceptionWrapper(f"in DataLoader worker process {worker}")
             try: channel.send((number, answer))
             except Closed: raise
             except Exception: channel.send((number, ExceptionWrapper(f"in DataLoader worker process {worker}, sending a batch")))       # noqa: BLE001
