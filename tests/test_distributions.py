@@ -62,7 +62,7 @@ def cases(t):
 
 
 THEIRS, OURS = cases(torch), cases(rl)
-OTHER_STREAM = {"Wishart", "VonMises"}                # their rejection loops draw in another order
+OTHER_STREAM = {"Wishart"}                            # its samples differ from torch's for the same seed; why is not known yet
 WITHOUT_KL = {("Uniform", "CB"), ("Uniform", "Gumbel"), ("Uniform", "Pareto"), ("Beta", "Uniform"), ("Beta", "CB"), ("CB", "Uniform"), ("CB", "Exponential"),
               ("Pareto", "Gamma"), ("Pareto", "Chi2"), ("Wishart", "Wishart")}            # not there yet: they raise
 

@@ -40,5 +40,3 @@ def set_device(device) -> None: pass
 def synchronize(device=None) -> None: pass
 def current_stream(device=None) -> Stream: return _stream
 def stream(stream) -> StreamContext: return StreamContext(stream)
-def _is_avx2_supported() -> bool: return True
-def _is_amx_tile_supported() -> bool: return False

@@ -171,9 +171,7 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name: str | None = N
 
 
 def opcheck(op, args, kwargs=None, *, test_utils=None, raise_exception: bool = True, atol=None, rtol=None) -> dict:
-    """Runs the operator once."""
-    _find(op)(*args, **(kwargs or {}))
-    return {"test_schema": "SUCCESS"}
+    raise NotImplementedError("torch.library.opcheck is not available: nothing checks a custom operator here yet")
 
 
 def get_ctx() -> Any:

@@ -55,8 +55,9 @@ class Batch:
 
 
 def _reduce(b, n):
-    make = T.argreduce if n.op == 'argreduce' else T.reduce
-    return make(n.attrs['kind'], b.known[n.args[0]], tuple(d + 1 for d in n.attrs['dims']))
+    x, dims, swept = b.known[n.args[0]], tuple(d + 1 for d in n.attrs['dims']), n.attrs.get('swept')
+    if n.op == 'argreduce': return T.argfold(x, dims) if swept else T.argreduce(n.attrs['kind'], x, dims)
+    return (T.fold if swept else T.reduce)(n.attrs['kind'], x, dims)
 
 
 def _load(b, n):

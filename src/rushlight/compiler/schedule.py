@@ -11,6 +11,7 @@ CHUNK = 16384         # elements a thread takes at a time, about
 COLUMNS = 4096        # columns of one work unit of a kernel that only accumulates columns
 # rows of a tile, and the width of its vectors: more lines would meet in one set of the cache when strides are powers of two
 TILE = 8
+SHORT = 4             # elements of a row that is not worth being one
 
 
 def schedule(k, fusion):
@@ -38,6 +39,10 @@ def order_map(k):
     """A pure map may run its axes in any order: that of the first result's memory, so the innermost is dense there."""
     strides = k.stores[0].strides
     k.outer.sort(key=lambda a: -hint(strides.get(a, 0)))
+    # Rows of a fixed few elements have no vectors in them: the next axis has, where everything read is dense along it (pixel_shuffle).
+    if len(k.outer) > 1 and isinstance(k.sizes[k.outer[-1]], int) and k.sizes[k.outer[-1]] <= SHORT and not isinstance(k.sizes[k.outer[-2]], int):
+        loads = [e.attrs['strides'] for e in closure(k.roots()) if e.op == 'load']
+        if loads and all(is_one(s.get(k.outer[-2], 0)) for s in loads): k.outer[-2:] = k.outer[:-3:-1]
     if k.outer: k.inner_axes, k.outer = [k.outer[-1]], k.outer[:-1]
 
 

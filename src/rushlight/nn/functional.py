@@ -245,6 +245,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             if value is None:
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     for name, value in (("running_mean", running_mean), ("running_var", running_var)):     # before weight and bias, as torch has it
         if value is not None and value.numel() != input.shape[1]:
             raise RuntimeError(f"{name} should contain {input.shape[1]} elements not {value.numel()}")

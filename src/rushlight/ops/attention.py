@@ -4,9 +4,7 @@ from __future__ import annotations
 import math
 
 from ..compiler import trace as T
-from ..compiler.differentiate import gradients as derivatives
 from ..compiler.promotion import C_NAME
-from ..compiler.templates import attention as flash
 from ..registry import op
 from ..samples_composite import attending
 from .common import broadcast_shapes, hint, numel_of, shape_text
@@ -139,6 +137,7 @@ def _weights(query, key, scale, bias):
 def _attention(query, key, value, bias, scale, causal):
     """(result, logarithm of each row's sum of weights) of queries, keys and values [batch, head, row, feature] by one kernel that keeps a block of weights at
     a time. The bias is [batch or 1, head or 1, row, key]."""
+    from ..compiler.templates import attention as flash
     batch, heads, rows, depth = query.shape
     keys, width = value.shape[-2:]
     program = T.current().graph.program
@@ -195,6 +194,7 @@ def _score_gradient(grad, weights, value):
     "-> (Tensor, Tensor, Tensor)", rule="keep", on="-", layout="contiguous", out=False, node="ScaledDotProductFlashAttentionForCpuBackwardBackward0")
 def _attention_backward(slope, query, key, value, bias, scale, attended, lse, causal):
     """The gradients of query, key and value, given that of the result (`slope`), by one kernel; the weights are computed again, block by block."""
+    from ..compiler.templates import attention as flash
     batch, heads, rows, depth = query.shape
     keys, width = value.shape[-2:]
     inputs = [slope, query, key, value, attended, lse, scale] + ([bias] if bias is not None else [])
@@ -212,6 +212,7 @@ def _backward_by_definition(slope, query, key, value, bias, scale, causal):
 
 def _second_gradient(name):
     def rule(grads, slope, query, key, value, bias, scale, causal):
+        from ..compiler.differentiate import gradients as derivatives
         given = {k: None if x is None else T.itself(x) for k, x in (("slope", slope), ("query", query), ("key", key), ("value", value), ("bias", bias))}
         outs = _backward_by_definition(**given, scale=scale, causal=causal)
         found = derivatives([o.node for o in outs], grads, [given[name].node])[0]

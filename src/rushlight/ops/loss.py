@@ -295,6 +295,8 @@ def cross_entropy(input, target, weight, size_average, ignore_index, reduce, red
     if target.ndim == input.ndim and _equal(target.shape, input.shape):
         if not T.is_float(target.dtype):
             raise RuntimeError(f"Expected floating point type for target with class probabilities, got {T.dtype_word(target.dtype)}")
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_targets(input, target, weight, mode, label_smoothing, c)
     _class_shapes(input, target)
     return _nll(log_softmax_rows(input, c), target, weight, ignore_index, mode, label_smoothing)

@@ -313,6 +313,8 @@ def _fitting_variance(input, var):
         return var
     if same(input.shape[:-1], var.shape):                 # one variance for all of the last dimension
         return T.reshape(var, tuple(var.shape) + (1,))
-    if var.ndim and same(input.shape[:-1], var.shape[:-1]) and var.shape[-1] == 1:
-        return var
+    if len(var.shape) == len(input.shape):                # one variance for all of some dimension
+        others = [n for n, m in zip(var.shape, input.shape) if not n == m]
+        if len(others) == 1 and others[0] == 1:
+            return var
     raise ValueError("var is of incorrect size")

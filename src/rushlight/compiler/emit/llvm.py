@@ -337,9 +337,9 @@ class Evaluator(Context):
                 if v.is_float: take = take | v.ne(v)
                 acc[0].set(f.select(take, v, acc[0].get()))
                 place.set(f.select(take, f.splat(f.convert('trunc', number, 'i32'), at.width), place.get()))
-                continue
-            new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), reduce.enter(f, v, dtype, kind))
-            for a, x in zip(acc, new): a.set(x)
+            else:
+                new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), reduce.enter(f, v, dtype, kind))
+                for a, x in zip(acc, new): a.set(x)
         if place is not None: return f.convert('sext', place.get(), 'i64')
         return reduce.leave(f, tuple(a.get() for a in acc), dtype, kind)
 

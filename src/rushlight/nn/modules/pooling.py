@@ -152,7 +152,7 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"kernel_size must greater than zero for all dimensions, but got {kernel_size}")
         self.kernel_size = _tuple(kernel_size, self._count)
         self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples, persistent=False)
+        self.register_buffer("_random_samples", _random_samples)
         self.output_size = _tuple(output_size, self._count) if output_size is not None else None
         self.output_ratio = (output_ratio,) * self._count if isinstance(output_ratio, (int, float)) else output_ratio
         if output_size is None and output_ratio is None:
