@@ -4,6 +4,11 @@ from __future__ import annotations
 from . import _C
 
 
+def _need_dtype(name, given):
+    if not isinstance(given, _C.dtype):
+        raise TypeError(f"{name}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}")
+
+
 class finfo:
     """Limits of a floating point dtype: `finfo(torch.float32).eps`."""
 
@@ -18,6 +23,7 @@ class finfo:
 
     def __init__(self, type=None):
         dtype = _C.get_default_dtype() if type is None else type
+        _need_dtype("finfo", dtype)
         if dtype.is_complex:
             dtype = dtype.to_real()
         name = str(dtype).rpartition(".")[2]
@@ -41,6 +47,7 @@ class iinfo:
     """Limits of an integer dtype: `iinfo(torch.int8).max`."""
 
     def __init__(self, type):
+        _need_dtype("iinfo", type)
         if type.is_floating_point or type.is_complex:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
         if type is _C.bool:

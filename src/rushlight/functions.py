@@ -108,7 +108,11 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     whole = not dtype.is_floating_point and not dtype.is_complex
     if whole:
         start, end = int(start), int(end)
-    power = linspace(start, end, steps, dtype=_C.float64 if whole else dtype, device=device)
+    wide = _C.float64 if whole else dtype
+    if dtype in (_C.float16, _C.bfloat16):                # the ends are rounded, if there are two; then only the result
+        wide = _C.float32
+        start, end = (_C.tensor(v, dtype=dtype).item() if steps > 1 else v for v in (start, end))
+    power = linspace(start, end, steps, dtype=wide, device=device)
     result = _op("pow")(float(base), power)
     result = result.to(dtype).requires_grad_(requires_grad)
     return result if out is None else _into(out, result)

@@ -294,6 +294,8 @@ class _Pickler(pickle._Pickler):
         elif isinstance(obj, type) and module.startswith("rushlight.nn.modules."):
             # a whole model: its layers are classes that torch has too
             self._write_name("torch" + module[len("rushlight"):], obj.__qualname__, obj)
+        elif isinstance(obj, rl._C.OpFunction):
+            self._write_name("torch" + module[len("rushlight"):], obj.__qualname__, obj)        # an activation that a layer keeps
         else:
             super().save_global(obj, name)
 
@@ -498,7 +500,12 @@ class _Unpickler(pickle.Unpickler):
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
                 f"`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` context manager to "
                 "allowlist this global if you trust this class/function.")
-        if module == "torch" or module.startswith("torch."):
+        if full == "torch._C._VariableFunctionsClass":      # torch writes `torch.arctan` as an attribute of this
+            return rl
+        space = module.removeprefix("torch._C._")
+        if space != module and space in ("nn", "linalg", "special", "fft"):      # torch keeps the functions of its namespaces there: `torch._C._linalg.linalg_inv`
+            module, name = "rushlight.nn.functional" if space == "nn" else f"rushlight.{space}", name.removeprefix(f"{space}_")
+        elif module == "torch" or module.startswith("torch."):
             module = "rushlight" + module[len("torch"):]       # a model saved by torch: the same class here
         return super().find_class(module, name)
 

@@ -1,6 +1,8 @@
 """Tensor: the C++ type with its methods. Operator methods come from the registry; here is what is not an operator."""
 from __future__ import annotations
 
+import functools
+
 from . import _C, faces, registry
 from .overrides import aware
 
@@ -33,9 +35,16 @@ def _parse_to(args, kwargs):
     return device, dtype, options.get("copy", False), options.get("memory_format", None)
 
 
+@functools.cache
+def _to_dtype():
+    return registry.find("_to_dtype").op.function
+
+
 @aware
 def to(self, *args, **kwargs):
     """The tensor in another dtype or on another device; itself if nothing would change."""
+    if len(args) == 1 and not kwargs and type(args[0]) is _C.dtype:
+        return self if self.dtype is args[0] else _to_dtype()(self, args[0], None)
     device, dtype, copy, memory_format = _parse_to(args, kwargs)
     if device is not None:
         device = device if isinstance(device, _C.device) else _C.device(device)
@@ -47,7 +56,7 @@ def to(self, *args, **kwargs):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         out = registry.find("_to_device").op.function(out, device)
     if dtype is not None and dtype is not out.dtype:
-        return registry.find("_to_dtype").op.function(out, dtype, memory_format)
+        return _to_dtype()(out, dtype, memory_format)
     if out is self and (copy or (memory_format not in (None, _C.preserve_format) and not self.is_contiguous(memory_format=memory_format))):
         return self.clone(memory_format=memory_format)
     return out
@@ -55,6 +64,8 @@ def to(self, *args, **kwargs):
 
 def _cast_method(name, dtype):
     def cast(self, memory_format=_C.preserve_format):
+        if type(self) is Tensor and memory_format is _C.preserve_format:
+            return self if self.dtype is dtype else _to_dtype()(self, dtype, None)
         return self.to(dtype, memory_format=memory_format)
     cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
     cast.__doc__ = f"The tensor as {dtype}."

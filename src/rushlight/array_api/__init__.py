@@ -14,8 +14,8 @@ import sys as _sys
 
 import rushlight as _rl
 
-from . import dtypes as _dtypes  # noqa: F401
-from . import fft, linalg
+from . import dtypes as _dtypes
+from . import fft, linalg  # noqa: F401
 from . import functions as _functions
 from .dtypes import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, result_type  # noqa: F401
 from .functions import *  # noqa: F403

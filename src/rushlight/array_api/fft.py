@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import rushlight as rl
 
-from .. import registry
-
 
 def _along_one(name):
     run = getattr(rl.fft, name)
@@ -24,7 +22,7 @@ def _along_many(name):
 
 def _named(function, name):
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = registry.find(f"fft_{name}").body.__doc__
+    function.__doc__ = getattr(rl.fft, name).__doc__.partition("\n\n")[2]          # after the schema
     return function
 
 

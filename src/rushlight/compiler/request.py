@@ -230,7 +230,10 @@ def derivative(t):
     if t._derivative is None:
         d = Derivative()
         with T.tracing(t.state):
+            known = len(t.program.guards)
             grads, cotangents = joint(t, [True] * len(t.outputs), wanted(t))
+            if len(t.program.guards) > known:            # the rules learned that sizes are equal: the backward's own trace will know it from the start
+                grads, cotangents = joint(t, [True] * len(t.outputs), wanted(t))
             grads = [None if g is None else T.expand(T.Sym(g), t.inputs[i].shape).node for g, i in zip(grads, wanted(t))]
             marks = {c.node for c in cotangents if c is not None}
             d.saved, d.stands_for = partition(t.outputs, grads, marks, t.keep_outputs)

@@ -15,6 +15,9 @@ def __getattr__(name: str):
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
+    if name == "factory_kwargs":
+        from .modules.utils import factory_kwargs
+        return factory_kwargs
     if name == "DataParallel":
         from .parallel import DataParallel
         return DataParallel

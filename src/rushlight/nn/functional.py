@@ -121,6 +121,11 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     return leaky_relu(input, (lower + upper) / 2, inplace)
 
 
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
 def sigmoid(input: Tensor) -> Tensor:
     """`1 / (1 + exp(-x))`."""
     return rl.sigmoid(input)

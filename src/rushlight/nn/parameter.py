@@ -138,7 +138,8 @@ class UninitializedTensorMixin:
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if getattr(func, "__name__", None) in _WITHOUT_SHAPE:
-            return rl._C._disabled_torch_function_impl(func, types, args, kwargs or {})
+            result = rl._C._disabled_torch_function_impl(func, types, args, kwargs or {})
+            return Tensor._make_subclass(cls, result) if type(result) is Tensor else result      # what was converted still waits
         _refuse(func)
 
 

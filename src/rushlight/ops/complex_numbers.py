@@ -149,7 +149,7 @@ def _(grad_mantissa, exponent):
 
 
 # ------------------------------------------------------------------------------------------------------------------ hashes
-@op("hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", rule=None, differentiable=False, layout="contiguous",
+@op("hash_tensor(Tensor self, int[1]? dim=[], *, bool keepdim=False, int mode=0) -> Tensor", rule=None, differentiable=False, layout="contiguous",
     refuses="c", kernel="xor_sum_cpu", out="Expected result to be of dtype uint64, but got {out}", samples=reduction(keepdim=False))
 def hash_tensor(x, dim, keepdim, mode):
     """The exclusive or of the bits of all elements, floats as float64 and integers as int64."""

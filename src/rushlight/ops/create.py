@@ -126,17 +126,23 @@ def _linspace(steps, start, end, dtype, device, requires_grad):
     wide = dtype if dtype in ("f32", "f64") else "f64" if not T.is_float(dtype) else "f32"
     if not T.is_float(dtype):                          # the ends are integers first
         start, end = T.cast(start, dtype), T.cast(end, dtype)
-    return T.on_device(T.cast(_spaced(steps, T.cast(start, wide), T.cast(end, wide)), dtype), device)
+    return T.on_device(T.cast(_spaced(steps, T.cast(start, wide), T.cast(end, wide), dtype), dtype), device)
 
 
-def _spaced(steps, start, end):
-    """The numbers of a linspace, in the real dtype of its ends."""
+def _spaced(steps, start, end, dtype=None):
+    """The numbers of a linspace, in the real dtype of its ends. Torch has no fused steps in the half types: each rounds."""
     wide, i = start.dtype, T.iota(steps, 0, 1)
     if steps == 1:
         return T.expand(start, (1,))
-    step = (end - start) / T.size(steps - 1, wide)
-    low = T.prim("fma", T.cast(i, wide), step, start)
-    high = T.prim("fma", -T.cast(T.size(steps - 1, "i64") - i, wide), step, end)
+    back = T.cast(T.size(steps - 1, "i64") - i, wide)
+    if dtype in ("f16", "bf16"):
+        def rounded(v): return T.cast(T.cast(v, dtype), wide)
+        start, end = rounded(start), rounded(end)
+        step = rounded(rounded(end - start) / rounded(T.size(steps - 1, wide)))
+        low, high = start + rounded(rounded(T.cast(i, wide)) * step), end - rounded(rounded(back) * step)
+    else:
+        step = (end - start) / T.size(steps - 1, wide)
+        low, high = T.prim("fma", T.cast(i, wide), step, start), T.prim("fma", -back, step, end)
     first_half = T.prim("lt", i, T.size(steps // 2, "i64"))
     return T.where(first_half, low, high)
 
@@ -310,7 +316,7 @@ def flip(x, dims):
     return T.flip(x, wrap_dims(dims, x.ndim)) if dims and x.ndim else x
 
 
-@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", rule=None, layout="contiguous", node="RollBackward0", out=False,
+@op("roll(Tensor self, SymInt[1] shifts, int[1]? dims=[]) -> Tensor", rule=None, layout="contiguous", node="RollBackward0", out=False,
     samples=joining("roll"))
 def roll(x, shifts, dims):
     """The elements moved along `dims`, what falls off comes back at the other end."""

@@ -97,7 +97,7 @@ def _extreme(name, doc):
         _need_elements(x, dims, name)
         return drop_dims(T.reduce(name, x, dims), dims, keepdim)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", rule="keep", node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self, int[1]? dim=[], bool keepdim=False) -> Tensor", rule="keep", node=f"{name.capitalize()}Backward0",
               layout="contiguous", out=_SAME_DTYPE, refuses="c", kernel=f"{name[1:]}_values_cpu", samples=reduction())(body)
 
 
@@ -392,8 +392,15 @@ def trace(x):
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}: {shape_text(x.shape)}")
-    i, j = T.iota(x.shape[0], 0, 2), T.iota(x.shape[1], 1, 2)
-    return drop_dims(T.reduce("sum", T.where(T.prim("eq", i, j), x, 0), (0, 1)), (0, 1), False)
+    length = x.shape[0] if x.shape[0] <= x.shape[1] else x.shape[1]
+    i = T.iota(length, 0, 1)
+    return drop_dims(T.reduce("sum", T.load(x, [i, i], shape=(length,)), (0,)), (0,), False)
+
+
+@trace.gradient("self")
+def _(grad, self):
+    i, j = T.iota(self.shape[0], 0, 2), T.iota(self.shape[1], 1, 2)
+    return T.where(T.prim("eq", i, j), T.expand(T.reshape(grad, (1, 1)), self.shape), 0)
 
 
 def _running(name, better, doc):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples_spatial import affine, grids
-from .common import shape_text
+from .common import numel_of, shape_text
 from .sliding import all_of
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -56,31 +56,41 @@ def _whole(x):
 
 
 class Image:
-    """The image read at integer positions; outside it is 0."""
+    """The image read at integer positions; outside it is 0. What all channels share, places and weights, is computed once and kept in memory."""
 
     def __init__(self, x, out):
-        self.x, self.out = x, out
+        self.sizes, self.out = x.shape[2:], out
+        self.planes = T.reshape(x, (*x.shape[:2], numel_of(self.sizes)))
         self.lead = [T.iota(s, d, len(out)) for d, s in enumerate(x.shape[:2])]
+        self.alone = isinstance(x.shape[1], int) and x.shape[1] == 1
+
+    def spread(self, w):
+        """Something of a position, for all channels."""
+        w = T.reshape(w, (w.shape[0], 1, *w.shape[1:]))
+        return w if self.alone else T.stored(w)
 
     def at(self, places):
         """The value at floats that are whole numbers, one for each spatial dimension."""
-        places = [T.reshape(p, (p.shape[0], 1, *p.shape[1:])) for p in places]
         at = [_whole(T.stop(p)) for p in places]
-        tests = [t for e, n in zip(at, self.x.shape[2:]) for t in (e >= 0, e < T.size(n, "i64"))]
-        return T.load(self.x, self.lead + at, all_of(tests), 0, shape=self.out)
+        tests = [t for e, n in zip(at, self.sizes) for t in (e >= 0, e < T.size(n, "i64"))]
+        flat = at[0]
+        for e, n in zip(at[1:], self.sizes[1:]):
+            flat = flat * T.size(n, "i64") + e
+        flat = self.spread(T.where(all_of(tests), flat, -1))
+        inside = flat >= 0
+        return T.where(inside, T.load(self.planes, [*self.lead, T.where(inside, flat, 0)], shape=self.out), 0)
 
 
 def _weighted(image, lows, highs):
     """The corners of the box around each position, by their nearness. lows, highs: (place, weight) along each dimension."""
     total = None
-    spread = lambda w: T.reshape(w, (w.shape[0], 1, *w.shape[1:]))
     dims = len(lows)
     for corner in range(2 ** dims):
         picked = [highs[d] if corner >> (dims - 1 - d) & 1 else lows[d] for d in range(dims)]
         weight = picked[-1][1]
         for _, w in reversed(picked[:-1]):
             weight = weight * w
-        term = image.at([p for p, _ in picked]) * spread(weight)
+        term = image.at([p for p, _ in picked]) * image.spread(weight)
         total = term if total is None else total + term
     return total
 
@@ -116,8 +126,7 @@ def _sampled(x, grid, mode, padding, align):
 def _bicubic(image, places, sizes, padding, align):
     """Rows of four taps, then four rows; each tap is brought inside by itself."""
     floors = [T.stop(T.prim("floor", p)) for p in places]
-    spread = lambda w: T.reshape(w, (w.shape[0], 1, *w.shape[1:]))
-    weights = [[spread(w) for w in _cubic(p - f)] for p, f in zip(places, floors)]
+    weights = [[image.spread(w) for w in _cubic(p - f)] for p, f in zip(places, floors)]
     total = None
     for i in range(4):
         row = None

@@ -3,6 +3,7 @@ function, entropies. Approximations are fits of our own (special_tables.py)."""
 from __future__ import annotations
 
 import math
+import struct
 
 from ..compiler import trace as T
 from ..registry import op
@@ -145,7 +146,15 @@ def _(grad, self, result):
 @op("ndtr(Tensor self) -> Tensor", rule="float", on="special", node="MulBackward1", refuses="c", kernel="erf_vml_cpu", samples=unary(near=[0]))
 def ndtr(x):
     """The normal distribution: the part of it that lies below x."""
-    return T.prim("erfc", wide(x)[0] * -SQRT_HALF) * 0.5
+    if x.dtype == "f64":
+        return T.prim("erfc", x * -SQRT_HALF) * 0.5
+    # In single precision the rounding of z would cost z * z units of the result, far out: what it lost is put back, by erfc's slope -2 z erfc there.
+    z = x * -SQRT_HALF
+    high = struct.unpack("f", struct.pack("f", SQRT_HALF))[0]
+    lost = T.prim("fma", x, T.const(-high, "f32"), -z) - x * (SQRT_HALF - high)
+    slope = T.stop(T.where((z > 0) & (z < 16), z * lost * -2.0, 0))
+    value = T.prim("erfc", z)
+    return T.prim("fma", value, slope, value) * 0.5
 
 
 @op("log_ndtr(Tensor self) -> Tensor", rule="float", on="special", node="SpecialLogNdtrBackward0", refuses="ch", kernel="log_ndtr_cpu", samples=unary(-12, 6, near=[-1]))

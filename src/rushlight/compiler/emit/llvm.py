@@ -11,6 +11,7 @@ from ..loops import BLOCK, ROWS, closure, is_one, is_zero
 from ..primitives import PRIMITIVES
 from ..schedule import COLUMNS, TILE
 from . import reduce, values
+from .interior import interior_of
 from .ir import Fn, Module, Val, Var
 
 TAIL = 8                       # the masked tail of a row: loops of eight
@@ -362,6 +363,7 @@ class NestEmitter(Evaluator):
         self.masked = self.can_mask()
         self.tail = TAIL if self.masked else 1
         self.accumulators, self.tails = {}, {}
+        self.interior = interior_of(kernel, program)
         self.hoist()
         self.size = self.n(kernel.sizes[kernel.inner]) if kernel.inner is not None else self.f.const(1)
         for p in kernel.passes:
@@ -417,6 +419,7 @@ class NestEmitter(Evaluator):
     def linear(self):
         """One axis, no reductions: a work unit is an element."""
         row = Row(self, {})
+        if self.interior is not None: return self.split_row(row, self.lo, self.hi)
         for p in self.kernel.passes: self.run_range(p, [row], None, self.lo, self.hi, self.lo)
 
     def flat(self):
@@ -441,8 +444,26 @@ class NestEmitter(Evaluator):
         counters = self.counters(kernel.outer, self.lo)
         with f.loop(self.lo, self.hi) as unit:
             row = Row(self, self.indices(kernel.outer, counters, unit))
-            self.passes([row], None)
+            if self.interior is not None: self.split_row(row, f.const(0), self.size)
+            else: self.passes([row], None)
             self.advance(kernel.outer, counters)
+
+    def split_row(self, row, start, end):
+        """[start, end) of a row in three parts: see interior.py."""
+        f, inside, border = self.f, self.interior, self.kernel.passes[0]
+        lo = f.min(f.max(self.n(inside.lo), start), end)
+        hi = f.min(f.max(self.n(inside.hi), lo), end)
+        outside = self.exprs, self.masked, self.tail
+        self.exprs = closure([s.expr for s in inside.pass_.stores])
+        self.masked = self.can_mask()
+        self.tail = TAIL if self.masked else 1
+        self.run_range(inside.pass_, [row], None, lo, hi, lo)
+        self.exprs, self.masked, self.tail = outside
+        self.prepare(border, [row])
+        with f.loop(f.const(0), f.const(2)) as side:
+            first = side.eq(0)
+            begin = f.select(first, start, hi)
+            self.run_range(border, [row], None, begin, f.select(first, lo, end), begin, prepared=True)
 
     def tiles(self):
         """A work unit is a row, but TILE rows go together, a vector of each in turn: see schedule.tile_map."""

@@ -168,11 +168,11 @@ class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over the batches of several processes. Like torch's it is for accelerators, and refuses the CPU in training."""
+    """Batch norm over the batches of several processes. There is one process here, so it normalises as BatchNorm does, for inputs of any rank."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-                 process_group=None, device=None, dtype=None) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 process_group=None, device=None, dtype=None, *, bias: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -181,8 +181,8 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        if self.training:
-            raise ValueError(f"SyncBatchNorm expected input tensor to be on GPU or xpu; got {input.device}")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
         return super().forward(input)
 
     @classmethod
@@ -190,7 +190,8 @@ class SyncBatchNorm(_BatchNorm):
         """The module with every batch norm in it turned into one of these, sharing its parameters and statistics."""
         out = module
         if isinstance(module, _BatchNorm):
-            out = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            out = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group,
+                      bias=module.bias is not None)
             if module.affine:
                 out.weight, out.bias = module.weight, module.bias
             out.running_mean, out.running_var, out.num_batches_tracked = module.running_mean, module.running_var, module.num_batches_tracked

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict, abc
 from itertools import chain, islice
 
@@ -11,7 +12,7 @@ from rushlight.utils.names import typename
 from ..parameter import Parameter
 from .module import Module, _indent_all_but_first
 
-__all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
+__all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
 
 def _checked_index(index, length: int) -> int:
@@ -19,6 +20,16 @@ def _checked_index(index, length: int) -> int:
     if not -length <= index < length:
         raise IndexError(f"index {index} is out of range")
     return index % length if length else 0
+
+
+class Container(Module):
+    """The old base of modules that hold others. Module itself does that."""
+
+    def __init__(self, **kwargs) -> None:
+        warnings.warn("`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.", FutureWarning, stacklevel=2)
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class Sequential(Module):

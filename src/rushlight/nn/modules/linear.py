@@ -59,10 +59,6 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of attention: a linear layer by another name, which tools that rewrite linear layers leave alone."""
-
-
 class LazyLinear(LazyModuleMixin, Linear):
     """A Linear that takes `in_features` from its first input."""
 

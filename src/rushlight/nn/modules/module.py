@@ -230,8 +230,6 @@ class Module(HookedModule, StatefulModule):
                 raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
             if is_buffer:
                 remove_from(own, self._parameters, self._modules)
-                if name in buffers:
-                    remove_from(buffers)
                 self.register_buffer(name, value, value.persistent)
                 return
             for hook in global_buffer_registration_hooks.values():
@@ -491,8 +489,7 @@ class Module(HookedModule, StatefulModule):
         return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self, device=None) -> Module:
-        from rushlight import cuda
-        cuda._unavailable()
+        return self._apply(lambda tensor: tensor.cuda(device))
 
     def share_memory(self) -> Module:
         """Move every tensor to memory that other processes can map."""

@@ -11,7 +11,7 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["LayerNorm", "RMSNorm", "GroupNorm", "LocalResponseNorm"]
+__all__ = ["LayerNorm", "RMSNorm", "GroupNorm", "LocalResponseNorm", "CrossMapLRN2d"]
 
 
 def _shape_tuple(normalized_shape) -> tuple[int, ...]:
@@ -134,6 +134,32 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Each channel of (N, C, H, W) divided by a power of the mean square of its neighbours: the older form of LocalResponseNorm, with torch's windows.
+
+    They reach (size - 1) // 2 channels to either side, and the first channel stays in every window. The gradient is that of these numbers; torch's own is
+    of other windows.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach, square = (self.size - 1) // 2, input * input
+        sums = F.pad(square, (0, 0, 0, 0, reach, reach)).unfold(1, 2 * reach + 1, 1).sum(-1)
+        beyond = (rl.arange(input.size(1), device=input.device) > reach).to(input.dtype).reshape(1, -1, 1, 1)
+        return input * (self.k + (sums + beyond * square[:, :1]) * (self.alpha / self.size)).pow(-self.beta)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -40,3 +40,20 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict, prefix: str) -> No
     for key in list(metadata or ()):
         if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
             metadata[key[len(prefix):]] = metadata.pop(key)
+
+
+def factory_kwargs(kwargs: dict | None) -> dict:
+    """The `device`, `dtype` and `memory_format` among the keyword arguments of a module, also those that it was given as `factory_kwargs`."""
+    if kwargs is None:
+        return {}
+    simple = ("device", "dtype", "memory_format")
+    unknown = kwargs.keys() - {*simple, "factory_kwargs"}
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    out = dict(kwargs.get("factory_kwargs", {}))
+    for name in simple:
+        if name in kwargs:
+            if name in out:
+                raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            out[name] = kwargs[name]
+    return out

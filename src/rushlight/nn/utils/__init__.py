@@ -1,11 +1,11 @@
 """Helpers around layers: gradients within bounds, parameters as a vector, sequences, parametrisation, pruning."""
 from . import rnn
-from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 
 _LAZY = {"weight_norm": "weight_norm", "remove_weight_norm": "weight_norm", "spectral_norm": "spectral_norm", "remove_spectral_norm": "spectral_norm",
          "fuse_conv_bn_eval": "fusion", "fuse_conv_bn_weights": "fusion", "fuse_linear_bn_eval": "fusion", "fuse_linear_bn_weights": "fusion",
-         "skip_init": "init"}
+         "skip_init": "init", "convert_conv2d_weight_memory_format": "memory_format", "convert_conv3d_weight_memory_format": "memory_format"}
 
 __all__ = ["rnn", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
 
@@ -15,6 +15,6 @@ def __getattr__(name: str):
     if name in _LAZY:                       # the function, though a module has the same name
         value = globals()[name] = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
         return value
-    if name in ("parametrize", "parametrizations", "prune", "stateless", "fusion", "init"):
+    if name in ("parametrize", "parametrizations", "prune", "stateless", "fusion", "init", "memory_format"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

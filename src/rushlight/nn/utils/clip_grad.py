@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import rushlight as rl
 from rushlight import Tensor
 
-__all__ = ["get_total_norm", "clip_grads_with_norm_", "clip_grad_norm_", "clip_grad_value_"]
+__all__ = ["get_total_norm", "clip_grads_with_norm_", "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
 
 
 def _gradients(parameters) -> list[Tensor]:
@@ -52,6 +53,12 @@ def clip_grad_norm_(parameters, max_norm: float, norm_type: float = 2.0, error_i
         total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
         clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total
+
+
+def clip_grad_norm(parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """The old name of `clip_grad_norm_`."""
+    warnings.warn("`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters, clip_value: float, foreach: bool | None = None) -> None:
