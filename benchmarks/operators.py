@@ -21,7 +21,11 @@ EXPECTED: dict[str, str] = {}
 
 
 def square(n): return torch.randn(n, n)
-def positive(n): return square(n) @ square(n).T + n * torch.eye(n)
+def positive(n):
+    x = square(n)
+    return x @ x.T + n * torch.eye(n)
+
+
 def image(n, c=16): return torch.randn(2, c, n, n)
 def volume(n, c=4): return torch.randn(1, c, n, n, n)
 def labels(n, classes): return torch.randint(0, classes, (n,))
@@ -46,9 +50,9 @@ ARGUMENTS = {
     "index_select": (LENGTH, lambda n: [rows(n), 0, torch.randint(0, max(n // 256, 1), (max(n // 256, 1),))]),
     "index_add": (LENGTH, lambda n: [rows(n), 0, torch.randint(0, max(n // 256, 1), (max(n // 256, 1),)), rows(n)]),
     "take": (LENGTH, lambda n: [vector(n), torch.randint(0, n, (n,))]), "masked_select": (LENGTH, lambda n: [vector(n), vector(n) > 0]),
-    "masked_fill": (LENGTH, lambda n: [vector(n), vector(n) > 0, 1.0]), "nonzero argwhere": (LENGTH, lambda n: [vector(n) > 0]), "where": (COUNTS, lambda n: [vector(n) > 0, vector(n), vector(n)]),
+    "masked_fill": (LENGTH, lambda n: [vector(n), vector(n) > 0, 1.0]), "nonzero argwhere": (LENGTH, lambda n: [vector(n) > 0]), "where": (COUNTS, lambda n: [vector(n), vector(n) > 0, vector(n)]),
     "softmax log_softmax nn.functional.softmin": (COUNTS, lambda n: [rows(n), 1]), "nn.functional.layer_norm nn.functional.rms_norm": (COUNTS, lambda n: [rows(n), (256,)]),
-    "nn.functional.normalize": (COUNTS, lambda n: [rows(n)]), "nn.functional.embedding": (LENGTH, lambda n: [torch.randint(0, 1000, (n // 64,)), torch.randn(1000, 64)]),
+    "nn.functional.normalize": (COUNTS, lambda n: [rows(n)]), "nn.functional.embedding": (LENGTH, lambda n: [torch.randn(1000, 64), torch.randint(0, 1000, (n // 64,))]),
     "nn.functional.linear": (MATRIX, lambda n: [square(n), square(n), vector(n)]),
     "nn.functional.conv1d": (SIGNAL, lambda n: [torch.randn(2, 16, n), torch.randn(32, 16, 3)]), "nn.functional.conv2d": (IMAGE, lambda n: [image(n), torch.randn(32, 16, 3, 3)]),
     "nn.functional.conv3d": (VOLUME, lambda n: [volume(n), torch.randn(8, 4, 3, 3, 3)]), "nn.functional.conv_transpose1d": (SIGNAL, lambda n: [torch.randn(2, 16, n), torch.randn(16, 32, 3)]),
@@ -71,7 +75,12 @@ ARGUMENTS = {
     "cdist": (MATRIX, lambda n: [torch.randn(n, 16), torch.randn(n, 16)]), "nn.functional.pdist": (MATRIX, lambda n: [torch.randn(n, 16)]),
     "tril triu diag trace diagonal": (MATRIX, lambda n: [square(n)]), "flip": (COUNTS, lambda n: [rows(n), (0, 1)]), "roll": (COUNTS, lambda n: [rows(n), 3]), "cat stack hstack vstack": (COUNTS, lambda n: [[rows(n), rows(n)]]),
     "repeat tile": (COUNTS, lambda n: [rows(n), (2, 2)]), "clone contiguous": (COUNTS, lambda n: [rows(n)]), "addcmul addcdiv": (COUNTS, lambda n: [rows(n), rows(n), rows(n).abs() + 1]),
-    "lerp": (COUNTS, lambda n: [rows(n), rows(n), 0.3]), "clamp": (COUNTS, lambda n: [rows(n), -1.0, 1.0]), "einsum": (MATRIX, lambda n: ["ij,jk->ik", square(n), square(n)]), "kron": ((4, 8, 16), lambda n: [square(n), square(n)]),
+    "lerp": (COUNTS, lambda n: [rows(n), rows(n), 0.3]), "clamp": (COUNTS, lambda n: [rows(n), -1.0, 1.0]), "einsum": (MATRIX, lambda n: [[square(n), square(n)], "ij,jk->ik"]), "kron": ((4, 8, 16), lambda n: [square(n), square(n)]),
+    "fill": (COUNTS, lambda n: [rows(n), 1.5]), "nn.functional.prelu": (COUNTS, lambda n: [rows(n), torch.rand(1)]), "nn.functional.threshold": (COUNTS, lambda n: [rows(n), 0.1, 20.0]),
+    "linalg.lstsq/grad_oriented": (MATRIX, lambda n: [positive(n), square(n), "gelsd"]), "linalg.pinv/singular": ((8, 32, 96), lambda n: [torch.randn(n, 4), torch.randn(n, 4)]),
+    **{f"mvlgamma/mvlgamma_p_{p}": (COUNTS, lambda n, p=p: [torch.rand(n) + p, p]) for p in (1, 3, 5)},
+    **{f"polygamma/polygamma_n_{k}": (COUNTS, lambda n, k=k: [torch.rand(n) + 0.5, k]) for k in range(5)},
+    "special.polygamma/special_polygamma_n_0": (COUNTS, lambda n: [torch.rand(n) + 0.5, 0]),
 }
 BY_NAME = {name: value for names, value in ARGUMENTS.items() for name in names.split()}
 

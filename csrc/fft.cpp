@@ -1,36 +1,38 @@
 // Fourier transforms of any length, as kernels of the runtime (trace.native calls them).
 //
 // A line of n numbers goes through Stockham's algorithm: one pass for each factor of n (8 4 2 3 5 7 11 13), between two pairs of arrays that keep real and
-// imaginary parts apart. Lines that lie side by side in memory (a transform of an outer dimension), and short ones, go through together, a few at a time:
-// they are then what the passes' innermost loops run over. A length with a larger prime factor is a convolution (Bluestein) of a length without.
-// Real transforms of even length are complex ones of half the length, and a fold.
+// imaginary parts apart. Lines that lie side by side in memory (a transform of an outer dimension), and short ones, go through together, as the lanes of
+// vectors; a longer line alone fills the vectors with its own elements. The first pass reads the tensor and the last one writes it. A length with a larger
+// prime factor is a convolution (Bluestein) of a length without. Real transforms of even length are complex ones of half the length, and a fold.
 //
 // Each line's arithmetic is the same whatever lines it travels with: results do not depend on how the work is cut.
-// n of every kernel: element (0 float, 1 double), outer count, length, inner count, then as listed there. A scale is a code (0: none, 1: 1/sqrt(size),
-// 2: 1/size) and a size.
+// n of every kernel: element (0 float, 1 double), outer count, length, inner count, an option, the scale: a code (0: none, 1: 1/sqrt(size), 2: 1/size) and a size.
+// The option: of complex transforms, forward or not; of real to complex, all of the results or the half that determines the rest.
 #include "runtime.h"
 #include <cmath>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #define FFT_NAMESPACE fft_plain
-#include "fft_passes.h"
+#include "fft_lines.h"
 
 namespace rl {
 
 #if defined(__x86_64__) && defined(RUSHLIGHT_FFT_WIDE)
-void fft_pass_wide(int radix, int64_t m, int64_t s, const float* xr, const float* xi, float* yr, float* yi, const float* wr, const float* wi);
-void fft_pass_wide(int radix, int64_t m, int64_t s, const double* xr, const double* xi, double* yr, double* yi, const double* wr, const double* wi);
+void fft_kernel_wide(int kind, const FftPlan<float>&, const FftWork<float>&, float scale, char** p, const int64_t* n, int64_t lo, int64_t hi);
+void fft_kernel_wide(int kind, const FftPlan<double>&, const FftWork<double>&, double scale, char** p, const int64_t* n, int64_t lo, int64_t hi);
 static bool has_wide() { static const bool yes = __builtin_cpu_supports("avx2"); return yes; }
-template <class T> static inline void one_pass(int radix, int64_t m, int64_t s, const T* xr, const T* xi, T* yr, T* yi, const T* wr, const T* wi) {
-  if (has_wide()) fft_pass_wide(radix, m, s, xr, xi, yr, yi, wr, wi);
-  else fft_plain::run_pass(radix, m, s, xr, xi, yr, yi, wr, wi);
+template <class T> static inline void run(int kind, const FftPlan<T>& plan, const FftWork<T>& work, T scale, char** p, const int64_t* n, int64_t lo, int64_t hi) {
+  if (has_wide()) fft_kernel_wide(kind, plan, work, scale, p, n, lo, hi);
+  else fft_plain::run_kernel<T>(kind, plan, work, scale, p, n, lo, hi);
 }
 #else
-template <class T> static inline void one_pass(int radix, int64_t m, int64_t s, const T* xr, const T* xi, T* yr, T* yi, const T* wr, const T* wi) {
-  fft_plain::run_pass(radix, m, s, xr, xi, yr, yi, wr, wi);
+template <class T> static inline void run(int kind, const FftPlan<T>& plan, const FftWork<T>& work, T scale, char** p, const int64_t* n, int64_t lo, int64_t hi) {
+  fft_plain::run_kernel<T>(kind, plan, work, scale, p, n, lo, hi);
 }
 #endif
+
+template <class T> static void fft(int kind, char** p, const int64_t* n, int64_t lo, int64_t hi);
 
 // exp(-2 pi i k / n), with the angle brought to the first octant: the error is the rounding of the result.
 static void root(int64_t k, int64_t n, double* re, double* im) {
@@ -54,13 +56,18 @@ template <class T> struct Transform {                          // what a length 
   int64_t n;
   std::vector<int> radices;
   std::vector<std::vector<T>> wr, wi;                          // twiddles of each pass
-  std::vector<T> fold_re, fold_im;                             // exp(-2 pi i k / 2n): of a real transform of twice the length
-  std::shared_ptr<Transform> longer;                           // Bluestein: the convolution's
-  std::vector<T> chirp_re, chirp_im, kernel_re, kernel_im;     // exp(-pi i k^2 / n), and the transform of its conjugate
+  std::vector<T> fold_re, fold_im, chirp_re, chirp_im, kernel_re, kernel_im;
+  std::shared_ptr<Transform> longer;
+  FftPlan<T> plan;                                             // all of it, as the loops read it
 
   explicit Transform(int64_t length);
-  int64_t room() const { return longer ? longer->n : n; }      // numbers in each of the four arrays, for one line
-  void run(T*& xr, T*& xi, T*& yr, T*& yi, int64_t lines) const;      // the result is in x, which may be the other pair of arrays now
+  void view() {
+    plan.n = n; plan.count = (int)radices.size();
+    for (int i = 0; i < plan.count; i++) { plan.radices[i] = radices[i]; plan.wr[i] = wr[i].data(); plan.wi[i] = wi[i].data(); }
+    plan.fold_re = fold_re.data(); plan.fold_im = fold_im.data();
+    plan.chirp_re = chirp_re.data(); plan.chirp_im = chirp_im.data(); plan.kernel_re = kernel_re.data(); plan.kernel_im = kernel_im.data();
+    if (longer) plan.longer = &longer->plan;
+  }
 };
 
 template <class T> static std::shared_ptr<Transform<T>> transform_of(int64_t n) {
@@ -87,8 +94,8 @@ template <class T> Transform<T>::Transform(int64_t length) : n(length) {
   int64_t rest = n;
   int twos = 0;
   for (; rest % 2 == 0 && rest > 1; rest /= 2) twos++;
-  // Powers of 2 first, in passes of 8 (few trips through memory, and the next pass's innermost loop has a vector's length), what is left over in 4s.
-  int eights = twos % 3 == 1 && twos > 3 ? twos / 3 - 1 : twos / 3;
+  // Powers of 2 first, in passes of 8 (few trips through memory, and a first pass by 8 fills the vectors of the next ones), what is left over in 4s.
+  int eights = twos % 3 == 1 && (twos > 4 || (twos == 4 && n < 64)) ? twos / 3 - 1 : twos / 3;
   for (int i = 0; i < eights; i++) radices.push_back(8);
   for (twos -= 3 * eights; twos >= 2; twos -= 2) radices.push_back(4);
   if (twos) radices.push_back(2);
@@ -99,19 +106,18 @@ template <class T> Transform<T>::Transform(int64_t length) : n(length) {
     while (size < 2 * n - 1) size *= 2;
     longer = transform_of<T>(size);
     chirp_re.resize(n); chirp_im.resize(n); kernel_re.assign(size, 0); kernel_im.assign(size, 0);
-    std::vector<double> kr(size, 0), ki(size, 0);
+    std::vector<double> values(2 * size, 0), result(2 * size);
     for (int64_t k = 0; k < n; k++) {
       double re, im;
       root((int64_t)((unsigned __int128)k * k % (2 * n)), 2 * n, &re, &im);
       chirp_re[k] = (T)re; chirp_im[k] = (T)im;
-      kr[k] = re / size; ki[k] = -im / size;
-      if (k) { kr[size - k] = kr[k]; ki[size - k] = ki[k]; }
+      for (int64_t at : {k, k ? size - k : 0}) { values[2 * at] = re / size; values[2 * at + 1] = -im / size; }
     }
-    auto wide = transform_of<double>(size);                    // in double: these factors meet every input
-    std::vector<double> yr(size), yi(size);
-    double *ar = kr.data(), *ai = ki.data(), *br = yr.data(), *bi = yi.data();
-    wide->run(ar, ai, br, bi, 1);
-    for (int64_t k = 0; k < size; k++) { kernel_re[k] = (T)ar[k]; kernel_im[k] = (T)ai[k]; }
+    char* p[] = {(char*)result.data(), (char*)values.data()};
+    const int64_t sizes[] = {1, 1, size, 1, 1, 0, 0};
+    fft<double>(FFT_C2C, p, sizes, 0, 1);                      // in double: these factors meet every input
+    for (int64_t k = 0; k < size; k++) { kernel_re[k] = (T)result[2 * k]; kernel_im[k] = (T)result[2 * k + 1]; }
+    view();
     return;
   }
   int64_t left = n;
@@ -127,192 +133,40 @@ template <class T> Transform<T>::Transform(int64_t length) : n(length) {
     wr.push_back(std::move(re)); wi.push_back(std::move(im));
     left = m;
   }
+  view();
 }
 
-template <class T> void Transform<T>::run(T*& xr, T*& xi, T*& yr, T*& yi, int64_t lines) const {
-  if (!longer) {
-    int64_t left = n, s = lines;
-    for (size_t i = 0; i < radices.size(); i++) {
-      int64_t m = left / radices[i];
-      one_pass<T>(radices[i], m, s, xr, xi, yr, yi, wr[i].data(), wi[i].data());
-      std::swap(xr, yr); std::swap(xi, yi);
-      left = m; s *= radices[i];
-    }
-    return;
-  }
-  // x * chirp, convolved with the chirp's conjugate (a transform, a product, a transform back: swapped parts), * chirp.
-  int64_t size = longer->n;
-  for (int64_t k = 0; k < n; k++)
-    for (int64_t q = 0; q < lines; q++) {
-      T a = xr[k * lines + q], b = xi[k * lines + q];
-      xr[k * lines + q] = a * chirp_re[k] - b * chirp_im[k];
-      xi[k * lines + q] = a * chirp_im[k] + b * chirp_re[k];
-    }
-  for (int64_t i = n * lines; i < size * lines; i++) xr[i] = xi[i] = 0;
-  longer->run(xr, xi, yr, yi, lines);
-  for (int64_t k = 0; k < size; k++)
-    for (int64_t q = 0; q < lines; q++) {
-      T a = xr[k * lines + q], b = xi[k * lines + q];
-      xr[k * lines + q] = a * kernel_re[k] - b * kernel_im[k];
-      xi[k * lines + q] = a * kernel_im[k] + b * kernel_re[k];
-    }
-  std::swap(xr, xi); std::swap(yr, yi);
-  longer->run(xr, xi, yr, yi, lines);
-  std::swap(xr, xi); std::swap(yr, yi);
-  for (int64_t k = 0; k < n; k++)
-    for (int64_t q = 0; q < lines; q++) {
-      T a = xr[k * lines + q], b = xi[k * lines + q];
-      xr[k * lines + q] = a * chirp_re[k] - b * chirp_im[k];
-      xi[k * lines + q] = a * chirp_im[k] + b * chirp_re[k];
-    }
-}
-
-// ------------------------------------------------------------------------------------------------------------------ lines
-// A unit of work is a block of up to BLOCK lines that lie side by side (inner > 1), else one line. Within the units of one run lines go through
-// together, as many as fit the cache: side by side, or short ones.
-static const int64_t BLOCK = 16;
-
-template <class T> struct Lines {                              // the four arrays of a few lines, not initialised
+// Memory for the lines under way. Each thread keeps what it last needed, up to a size: fresh pages would cost more than a small transform.
+template <class T> struct Memory {
   std::unique_ptr<T[]> memory;
-  T *xr, *xi, *yr, *yi;
-  explicit Lines(int64_t count) : memory(new T[(size_t)(4 * (count + 16))]) {       // apart by more than a power of 2, which would share cache lines
-    xr = memory.get(); xi = xr + count + 16; yr = xi + count + 16; yi = yr + count + 16;
-  }
+  int64_t size = 0;
 };
 
-template <class T> static int64_t lines_together(int64_t room, int64_t inner) {
-  const int64_t CACHE = 256 << 10;
-  if (inner == 1 && room > 64) return 1;
-  return std::max<int64_t>(4, std::min(BLOCK, CACHE / (4 * (int64_t)sizeof(T) * room)));
+template <class T> static void fft(int kind, char** p, const int64_t* n, int64_t lo, int64_t hi) {
+  const int64_t KEPT = (8 << 20) / (int64_t)sizeof(T);
+  int64_t length = n[2];
+  auto transform = transform_of<T>(kind != FFT_C2C && length % 2 == 0 ? length / 2 : length);
+  const FftPlan<T>& plan = transform->plan;
+  int64_t lines = n[3] == 1 && plan.alone() ? 1 : FFT_LANES;
+  int64_t each = (std::max(plan.room(), kind == FFT_C2C ? 0 : length) + 1) * lines + 16;         // apart by more than a power of 2, which would share cache lines
+  static thread_local Memory<T> kept;
+  Memory<T> own;
+  Memory<T>& used = 4 * each <= KEPT ? kept : own;
+  if (used.size < 4 * each) { used.memory.reset(new T[(size_t)(4 * each)]); used.size = 4 * each; }
+  T* m = used.memory.get();
+  double scale = n[5] == 0 ? 1.0 : n[5] == 1 ? 1.0 / std::sqrt((double)n[6]) : 1.0 / (double)n[6];
+  run<T>(kind, plan, {m, m + each, m + 2 * each, m + 3 * each}, (T)scale, p, n, lo, hi);
 }
 
-static double scale_of(int64_t code, int64_t size) { return code == 0 ? 1.0 : code == 1 ? 1.0 / std::sqrt((double)size) : 1.0 / (double)size; }
-
-// body(outer index, first inner index, lines) or, of lines one after another, body(first line, 0, lines) for all of the units [lo, hi).
-template <class Body> static void each_group(int64_t inner, int64_t together, int64_t lo, int64_t hi, Body body) {
-  if (inner == 1) {
-    for (int64_t line = lo; line < hi; line += together) body(line, 0, std::min(together, hi - line));
-    return;
-  }
-  int64_t blocks = (inner + BLOCK - 1) / BLOCK;
-  for (int64_t u = lo; u < hi; u++) {
-    int64_t from = u % blocks * BLOCK, to = std::min(inner, from + BLOCK);
-    for (int64_t at = from; at < to; at += together) body(u / blocks, at, std::min(together, to - at));
-  }
+template <int KIND> static int64_t fft_kernel(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
+  if (n[0]) fft<double>(KIND, p, n, lo, hi); else fft<float>(KIND, p, n, lo, hi);
+  return 0;
 }
-
-// Where line q of a group begins in an array of `length` elements a line.
-static inline int64_t start(int64_t outer, int64_t at, int64_t q, int64_t length, int64_t inner) { return inner == 1 ? (outer + q) * length : outer * length * inner + at + q; }
-
-// Elements of lines to separate parts, element-major. `step`: numbers from one element to the next, `gap`: from one line to the next.
-template <class T> static void gather(const T* x, int64_t length, int64_t step, int64_t gap, int64_t lines, T* re, T* im) {
-  if (lines == 1) { for (int64_t k = 0; k < length; k++) { re[k] = x[k * step]; im[k] = x[k * step + 1]; } return; }
-  for (int64_t k = 0; k < length; k++)
-    for (int64_t q = 0; q < lines; q++) { re[k * lines + q] = x[k * step + q * gap]; im[k * lines + q] = x[k * step + q * gap + 1]; }
-}
-
-template <class T> static void spread(T* y, int64_t length, int64_t step, int64_t gap, int64_t lines, const T* re, const T* im, T scale) {
-  if (lines == 1) { for (int64_t k = 0; k < length; k++) { y[k * step] = re[k] * scale; y[k * step + 1] = im[k] * scale; } return; }
-  for (int64_t k = 0; k < length; k++)
-    for (int64_t q = 0; q < lines; q++) { y[k * step + q * gap] = re[k * lines + q] * scale; y[k * step + q * gap + 1] = im[k * lines + q] * scale; }
-}
-
-// out <- in, complex; n[4]: forward, n[5], n[6]: scale
-template <class T> static void complex_lines(char** p, const int64_t* n, int64_t lo, int64_t hi) {
-  int64_t length = n[2], inner = n[3], step = 2 * inner, gap = inner == 1 ? 2 * length : 2;
-  auto transform = transform_of<T>(length);
-  int64_t together = lines_together<T>(transform->room(), inner);
-  Lines<T> a(transform->room() * together);
-  T scale = (T)scale_of(n[5], n[6]);
-  each_group(inner, together, lo, hi, [&](int64_t outer, int64_t at, int64_t lines) {
-    T *xr = a.xr, *xi = a.xi, *yr = a.yr, *yi = a.yi;
-    int64_t from = 2 * start(outer, at, 0, length, inner);
-    // The inverse transform is that of the swapped parts, swapped.
-    gather((const T*)p[1] + from, length, step, gap, lines, n[4] ? xr : xi, n[4] ? xi : xr);
-    transform->run(xr, xi, yr, yi, lines);
-    spread((T*)p[0] + from, length, step, gap, lines, n[4] ? xr : xi, n[4] ? xi : xr, scale);
-  });
-}
-
-// out (complex: length / 2 + 1 a line, or with n[4] all of them) <- in (real); n[5], n[6]: scale
-template <class T> static void real_to_complex(char** p, const int64_t* n, int64_t lo, int64_t hi) {
-  int64_t length = n[2], inner = n[3], half = length / 2, wanted = n[4] ? length : half + 1;
-  bool even = length % 2 == 0;
-  auto transform = transform_of<T>(even ? half : length);
-  int64_t together = lines_together<T>(transform->room(), inner);
-  Lines<T> a(transform->room() * together);
-  T scale = (T)scale_of(n[5], n[6]);
-  each_group(inner, together, lo, hi, [&](int64_t outer, int64_t at, int64_t lines) {
-    T *xr = a.xr, *xi = a.xi, *yr = a.yr, *yi = a.yi;
-    for (int64_t q = 0; q < lines; q++) {
-      const T* x = (const T*)p[1] + start(outer, at, q, length, inner);
-      if (even) for (int64_t k = 0; k < half; k++) { xr[k * lines + q] = x[2 * k * inner]; xi[k * lines + q] = x[(2 * k + 1) * inner]; }
-      else for (int64_t k = 0; k < length; k++) { xr[k * lines + q] = x[k * inner]; xi[k * lines + q] = 0; }
-    }
-    transform->run(xr, xi, yr, yi, lines);
-    const T *wr = transform->fold_re.data(), *wi = transform->fold_im.data();
-    for (int64_t q = 0; q < lines; q++) {
-      T* y = (T*)p[0] + 2 * start(outer, at, q, wanted, inner);
-      if (!even) for (int64_t k = 0; k <= half; k++) { y[2 * k * inner] = xr[k * lines + q] * scale; y[2 * k * inner + 1] = xi[k * lines + q] * scale; }
-      else for (int64_t k = 0; k <= half; k++) {               // of z = even + i odd elements: E + w O, from z's value here and at the mirrored place
-        int64_t i = (k == half ? 0 : k) * lines + q, j = (k == 0 ? 0 : half - k) * lines + q;
-        T er = (xr[i] + xr[j]) * T(0.5), ei = (xi[i] - xi[j]) * T(0.5), dr = (xi[i] + xi[j]) * T(0.5), di = (xr[j] - xr[i]) * T(0.5);
-        y[2 * k * inner] = (er + (dr * wr[k] - di * wi[k])) * scale;
-        y[2 * k * inner + 1] = (ei + (dr * wi[k] + di * wr[k])) * scale;
-      }
-      for (int64_t k = half + 1; k < wanted; k++) { y[2 * k * inner] = y[2 * (length - k) * inner]; y[2 * k * inner + 1] = -y[2 * (length - k) * inner + 1]; }
-    }
-  });
-}
-
-// out (real, length a line) <- in (complex, length / 2 + 1 a line); n[5], n[6]: scale.
-// The imaginary parts of the first element and, for even lengths, of the last are not looked at.
-template <class T> static void complex_to_real(char** p, const int64_t* n, int64_t lo, int64_t hi) {
-  int64_t length = n[2], inner = n[3], half = length / 2, given = half + 1;
-  bool even = length % 2 == 0;
-  auto transform = transform_of<T>(even ? half : length);
-  int64_t together = lines_together<T>(transform->room(), inner);
-  Lines<T> a(transform->room() * together);
-  T scale = (T)scale_of(n[5], n[6]);
-  each_group(inner, together, lo, hi, [&](int64_t outer, int64_t at, int64_t lines) {
-    T *xr = a.xr, *xi = a.xi, *yr = a.yr, *yi = a.yi;           // the parts are swapped for an inverse transform
-    const T *wr = transform->fold_re.data(), *wi = transform->fold_im.data();
-    for (int64_t q = 0; q < lines; q++) {
-      const T* x = (const T*)p[1] + 2 * start(outer, at, q, given, inner);
-      auto re = [&](int64_t k) { return x[2 * k * inner]; };
-      auto im = [&](int64_t k) { return k == 0 || (even && k == half) ? T(0) : x[2 * k * inner + 1]; };
-      if (even) for (int64_t k = 0; k < half; k++) {            // (X[k] + X*[h-k]) + i conj(w) (X[k] - X*[h-k])
-        T ar = re(k), ai = im(k), br = re(half - k), bi = -im(half - k);
-        T dr = ar - br, di = ai - bi, cr = dr * wr[k] + di * wi[k], ci = di * wr[k] - dr * wi[k];
-        xi[k * lines + q] = ar + br - ci;
-        xr[k * lines + q] = ai + bi + cr;
-      }
-      else for (int64_t k = 0; k < length; k++) {
-        int64_t m = k <= half ? k : length - k;
-        xi[k * lines + q] = re(m);
-        xr[k * lines + q] = k <= half ? im(m) : -im(m);
-      }
-    }
-    transform->run(xr, xi, yr, yi, lines);
-    for (int64_t q = 0; q < lines; q++) {
-      T* y = (T*)p[0] + start(outer, at, q, length, inner);
-      if (even) for (int64_t k = 0; k < half; k++) { y[2 * k * inner] = xi[k * lines + q] * scale; y[(2 * k + 1) * inner] = xr[k * lines + q] * scale; }
-      else for (int64_t k = 0; k < length; k++) y[k * inner] = xi[k * lines + q] * scale;
-    }
-  });
-}
-
-#define KERNEL(name, body) \
-  static int64_t name(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) { if (n[0]) body<double>(p, n, lo, hi); else body<float>(p, n, lo, hi); return 0; }
-KERNEL(fft_c2c, complex_lines)
-KERNEL(fft_r2c, real_to_complex)
-KERNEL(fft_c2r, complex_to_real)
-#undef KERNEL
 
 bool init_fft(PyObject*) {
-  native_kernel_register("fft_c2c", fft_c2c);
-  native_kernel_register("fft_r2c", fft_r2c);
-  native_kernel_register("fft_c2r", fft_c2r);
+  native_kernel_register("fft_c2c", fft_kernel<FFT_C2C>);
+  native_kernel_register("fft_r2c", fft_kernel<FFT_R2C>);
+  native_kernel_register("fft_c2r", fft_kernel<FFT_C2R>);
   return true;
 }
 

@@ -1,15 +1,122 @@
-// The inner loops of the Fourier transform, included once for each instruction set they are compiled for (fft.cpp, fft_wide.cpp): FFT_NAMESPACE names the copy.
-// No intrinsics: loops over separate arrays of real and imaginary parts, which compilers turn into vectors of whatever width they may use. Contraction to
-// fused multiply-adds is off (CMakeLists.txt), so every copy gives the same bits.
-#include <cstdint>
+// The passes of the Fourier transform, included once for each instruction set they are compiled for (fft.cpp, fft_wide.cpp): FFT_NAMESPACE names the copy.
+// No intrinsics: GCC's and Clang's vector types, which any processor has in pieces if not whole. Contraction to fused multiply-adds is off
+// (CMakeLists.txt), so every copy gives the same bits. Nothing here may call a template from elsewhere: the linker keeps one copy of those, of either kind.
+#include "fft_plan.h"
 #include <numbers>
 
 namespace rl::FFT_NAMESPACE {
 
-// One pass of Stockham's algorithm over data of n = R * m elements, each of them s numbers side by side:
+// ---------------------------------------------------------------------------------------------------------------- vectors
+typedef float Float8 __attribute__((vector_size(32)));
+typedef double Double4 __attribute__((vector_size(32)));
+typedef float UnalignedFloat8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double UnalignedDouble4 __attribute__((vector_size(32), aligned(8), may_alias));
+template <class E> struct VectorOf;
+template <> struct VectorOf<float> { typedef Float8 type; typedef UnalignedFloat8 unaligned; };
+template <> struct VectorOf<double> { typedef Double4 type; typedef UnalignedDouble4 unaligned; };
+template <class E> using Vector = typename VectorOf<E>::type;
+template <class E> constexpr int64_t LANES = 32 / sizeof(E);
+template <class T> struct ElementOf { typedef T type; };
+template <> struct ElementOf<Float8> { typedef float type; };
+template <> struct ElementOf<Double4> { typedef double type; };
+template <class T> using Element = typename ElementOf<T>::type;
+#define FFT_INLINE static inline __attribute__((always_inline))
+
+template <class E> FFT_INLINE Vector<E> vload(const E* x) { return (Vector<E>)*(const typename VectorOf<E>::unaligned*)x; }
+template <class E> FFT_INLINE void vstore(E* x, Vector<E> v) { *(typename VectorOf<E>::unaligned*)x = (typename VectorOf<E>::unaligned)v; }
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define FFT_SHUFFLE(index, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t Index8 __attribute__((vector_size(32)));
+typedef int64_t Index4 __attribute__((vector_size(32)));
+#define FFT_SHUFFLE(index, a, b, ...) __builtin_shuffle(a, b, (index){__VA_ARGS__})
+#endif
+
+// Pairs (re im re im ...) in two vectors to parts, and back; every shuffle is one instruction of AVX.
+FFT_INLINE void split(Float8 a, Float8 b, Float8& re, Float8& im) {
+  Float8 c = FFT_SHUFFLE(Index8, a, b, 0, 1, 2, 3, 8, 9, 10, 11), d = FFT_SHUFFLE(Index8, a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  re = FFT_SHUFFLE(Index8, c, d, 0, 2, 8, 10, 4, 6, 12, 14);
+  im = FFT_SHUFFLE(Index8, c, d, 1, 3, 9, 11, 5, 7, 13, 15);
+}
+FFT_INLINE void split(Double4 a, Double4 b, Double4& re, Double4& im) {
+  Double4 c = FFT_SHUFFLE(Index4, a, b, 0, 1, 4, 5), d = FFT_SHUFFLE(Index4, a, b, 2, 3, 6, 7);
+  re = FFT_SHUFFLE(Index4, c, d, 0, 4, 2, 6);
+  im = FFT_SHUFFLE(Index4, c, d, 1, 5, 3, 7);
+}
+FFT_INLINE void join(Float8 re, Float8 im, Float8& a, Float8& b) {
+  Float8 c = FFT_SHUFFLE(Index8, re, im, 0, 8, 1, 9, 4, 12, 5, 13), d = FFT_SHUFFLE(Index8, re, im, 2, 10, 3, 11, 6, 14, 7, 15);
+  a = FFT_SHUFFLE(Index8, c, d, 0, 1, 2, 3, 8, 9, 10, 11);
+  b = FFT_SHUFFLE(Index8, c, d, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+FFT_INLINE void join(Double4 re, Double4 im, Double4& a, Double4& b) {
+  Double4 c = FFT_SHUFFLE(Index4, re, im, 0, 4, 2, 6), d = FFT_SHUFFLE(Index4, re, im, 1, 5, 3, 7);
+  a = FFT_SHUFFLE(Index4, c, d, 0, 1, 4, 5);
+  b = FFT_SHUFFLE(Index4, c, d, 2, 3, 6, 7);
+}
+FFT_INLINE Float8 reversed(Float8 a) { return FFT_SHUFFLE(Index8, a, a, 7, 6, 5, 4, 3, 2, 1, 0); }
+FFT_INLINE Double4 reversed(Double4 a) { return FFT_SHUFFLE(Index4, a, a, 3, 2, 1, 0); }
+
+FFT_INLINE void transpose(Float8* r) {                                 // of 8 x 8
+  Float8 t[8], u[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = FFT_SHUFFLE(Index8, r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    t[i + 1] = FFT_SHUFFLE(Index8, r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 4) for (int j = 0; j < 2; j++) {
+    u[i + 2 * j] = FFT_SHUFFLE(Index8, t[i + j], t[i + 2 + j], 0, 1, 8, 9, 4, 5, 12, 13);
+    u[i + 2 * j + 1] = FFT_SHUFFLE(Index8, t[i + j], t[i + 2 + j], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; i++) {
+    r[i] = FFT_SHUFFLE(Index8, u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    r[i + 4] = FFT_SHUFFLE(Index8, u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+FFT_INLINE void transpose(Double4* r) {                                // of 4 x 4
+  Double4 t[4];
+  for (int i = 0; i < 4; i += 2) {
+    t[i] = FFT_SHUFFLE(Index4, r[i], r[i + 1], 0, 4, 2, 6);
+    t[i + 1] = FFT_SHUFFLE(Index4, r[i], r[i + 1], 1, 5, 3, 7);
+  }
+  for (int i = 0; i < 2; i++) {
+    r[i] = FFT_SHUFFLE(Index4, t[i], t[i + 2], 0, 1, 4, 5);
+    r[i + 2] = FFT_SHUFFLE(Index4, t[i], t[i + 2], 2, 3, 6, 7);
+  }
+}
+
+// Where a pass reads and writes: element i of lane q. Parts: real and imaginary parts in arrays of their own; Pairs: side by side, as tensors hold them
+// (`swap`: the parts for each other, as inverse transforms want them; a scale on the way out).
+template <class E> struct Parts {
+  E *re, *im;
+  int64_t step;                                                        // numbers from one element to the next
+  FFT_INLINE void load(const Parts& s, int64_t i, int64_t q, Vector<E>& a, Vector<E>& b) { a = vload(s.re + i * s.step + q); b = vload(s.im + i * s.step + q); }
+  FFT_INLINE void store(const Parts& s, int64_t i, int64_t q, Vector<E> a, Vector<E> b) { vstore(s.re + i * s.step + q, a); vstore(s.im + i * s.step + q, b); }
+};
+template <class E> struct Pairs {
+  E* x;
+  int64_t step;
+  bool swap;
+  E scale;
+  FFT_INLINE void load(const Pairs& s, int64_t i, int64_t q, Vector<E>& a, Vector<E>& b) {
+    const E* x = s.x + i * s.step + 2 * q;
+    if (s.swap) split(vload(x), vload(x + LANES<E>), b, a);
+    else split(vload(x), vload(x + LANES<E>), a, b);
+  }
+  FFT_INLINE void store(const Pairs& s, int64_t i, int64_t q, Vector<E> a, Vector<E> b) {
+    E* x = s.x + i * s.step + 2 * q;
+    Vector<E> c, d;
+    if (s.swap) join(b * s.scale, a * s.scale, c, d);
+    else join(a * s.scale, b * s.scale, c, d);
+    vstore(x, c); vstore(x + LANES<E>, d);
+  }
+};
+
+// ----------------------------------------------------------------------------------------------------------------- passes
+// One pass of Stockham's algorithm over data of n = R * m elements, each of them s numbers side by side (a multiple of a vector's):
 //   y[R*p + k][q] = (DFT of x[p], x[p + m], ... x[p + (R-1)*m])[k][q] * w^(p*k),   w = exp(-2 pi i / n).
-// Twiddles: for each k = 1 .. R-1 an array over p. With s = 1 the loop over p is the vector, else the one over q.
-template <class T, int R> struct Butterfly;                            // the DFT of R numbers, in place
+// Twiddles: for each k = 1 .. R-1 an array over p. The last pass has none: every element there is one of the first kind, so what is m * s numbers side by
+// side may also be told as m elements of s, which then stay in their order (y[p + m*k]).
+template <class T, int R> struct Butterfly;                            // the DFT of R numbers, in place; T: a vector, each lane for itself
 
 template <class T> struct Butterfly<T, 2> {
   static inline void run(T* re, T* im) {
@@ -35,7 +142,7 @@ template <class T> struct Butterfly<T, 8> {                            // even a
     T er[4] = {re[0], re[2], re[4], re[6]}, ei[4] = {im[0], im[2], im[4], im[6]}, odd_re[4] = {re[1], re[3], re[5], re[7]}, odd_im[4] = {im[1], im[3], im[5], im[7]};
     Butterfly<T, 4>::run(er, ei);
     Butterfly<T, 4>::run(odd_re, odd_im);
-    const T h = (T)0.70710678118654752440;
+    const auto h = (Element<T>)0.70710678118654752440;
     T ar = (odd_re[1] + odd_im[1]) * h, ai = (odd_im[1] - odd_re[1]) * h, br = odd_im[2], bi = -odd_re[2], cr = (odd_im[3] - odd_re[3]) * h, ci = -(odd_re[3] + odd_im[3]) * h;
     re[0] = er[0] + odd_re[0]; im[0] = ei[0] + odd_im[0]; re[4] = er[0] - odd_re[0]; im[4] = ei[0] - odd_im[0];
     re[1] = er[1] + ar; im[1] = ei[1] + ai; re[5] = er[1] - ar; im[5] = ei[1] - ai;
@@ -72,9 +179,9 @@ template <class T, int R> struct Butterfly {                           // odd R:
     }
     re[0] = sr; im[0] = si;
     for (int j = 1; j <= H; j++) {
-      T cr = ar, ci = ai, dr = 0, di = 0;
+      T cr = ar, ci = ai, dr = {}, di = {};
       for (int k = 1; k <= H; k++) {
-        T c = (T)roots.cosine[j * k % R], s = (T)roots.sine[j * k % R];
+        auto c = (Element<T>)roots.cosine[j * k % R], s = (Element<T>)roots.sine[j * k % R];
         cr += c * tr[k - 1]; ci += c * ti[k - 1];
         dr += s * ur[k - 1]; di += s * ui[k - 1];
       }
@@ -84,50 +191,58 @@ template <class T, int R> struct Butterfly {                           // odd R:
   }
 };
 
-template <class T, int R> static void pass(int64_t m, int64_t s, const T* __restrict xr, const T* __restrict xi, T* __restrict yr, T* __restrict yi,
-                                           const T* __restrict wr, const T* __restrict wi) {
-  if (s == 1) {
-    for (int64_t p = 0; p < m; p++) {
-      T re[R], im[R];
-      for (int k = 0; k < R; k++) { re[k] = xr[p + m * k]; im[k] = xi[p + m * k]; }
-      Butterfly<T, R>::run(re, im);
-      yr[R * p] = re[0]; yi[R * p] = im[0];
-      for (int k = 1; k < R; k++) {
-        T a = wr[(k - 1) * m + p], b = wi[(k - 1) * m + p];
-        yr[R * p + k] = re[k] * a - im[k] * b;
-        yi[R * p + k] = re[k] * b + im[k] * a;
-      }
-    }
-    return;
-  }
+template <class E, int R, bool LAST, class From, class To>
+static void pass(int64_t m, int64_t s, const From& from, const To& to, const E* wr, const E* wi) {
+  typedef Vector<E> V;
   for (int64_t p = 0; p < m; p++) {
-    T cr[R], ci[R];
-    for (int k = 1; k < R; k++) { cr[k] = wr[(k - 1) * m + p]; ci[k] = wi[(k - 1) * m + p]; }
-    const T *ar = xr + s * p, *ai = xi + s * p;
-    T *br = yr + s * R * p, *bi = yi + s * R * p;
-    for (int64_t q = 0; q < s; q++) {
-      T re[R], im[R];
-      for (int k = 0; k < R; k++) { re[k] = ar[q + s * m * k]; im[k] = ai[q + s * m * k]; }
-      Butterfly<T, R>::run(re, im);
-      br[q] = re[0]; bi[q] = im[0];
+    E cr[R], ci[R];
+    if (!LAST) for (int k = 1; k < R; k++) { cr[k] = wr[(k - 1) * m + p]; ci[k] = wi[(k - 1) * m + p]; }
+    for (int64_t q = 0; q < s; q += LANES<E>) {
+      V re[R], im[R];
+      for (int k = 0; k < R; k++) From::load(from, p + m * k, q, re[k], im[k]);
+      Butterfly<V, R>::run(re, im);
+      To::store(to, LAST ? p : R * p, q, re[0], im[0]);
       for (int k = 1; k < R; k++) {
-        br[q + s * k] = re[k] * cr[k] - im[k] * ci[k];
-        bi[q + s * k] = re[k] * ci[k] + im[k] * cr[k];
+        if (LAST) To::store(to, p + m * k, q, re[k], im[k]);
+        else To::store(to, R * p + k, q, re[k] * cr[k] - im[k] * ci[k], re[k] * ci[k] + im[k] * cr[k]);
       }
     }
   }
 }
 
-template <class T> static void run_pass(int radix, int64_t m, int64_t s, const T* xr, const T* xi, T* yr, T* yi, const T* wr, const T* wi) {
+template <class E, bool LAST, class From, class To>
+static void run_pass(int radix, int64_t m, int64_t s, const From& from, const To& to, const E* wr, const E* wi) {
   switch (radix) {
-    case 2: return pass<T, 2>(m, s, xr, xi, yr, yi, wr, wi);
-    case 3: return pass<T, 3>(m, s, xr, xi, yr, yi, wr, wi);
-    case 4: return pass<T, 4>(m, s, xr, xi, yr, yi, wr, wi);
-    case 5: return pass<T, 5>(m, s, xr, xi, yr, yi, wr, wi);
-    case 8: return pass<T, 8>(m, s, xr, xi, yr, yi, wr, wi);
-    case 7: return pass<T, 7>(m, s, xr, xi, yr, yi, wr, wi);
-    case 11: return pass<T, 11>(m, s, xr, xi, yr, yi, wr, wi);
-    default: return pass<T, 13>(m, s, xr, xi, yr, yi, wr, wi);
+    case 2: return pass<E, 2, LAST>(m, s, from, to, wr, wi);
+    case 3: return pass<E, 3, LAST>(m, s, from, to, wr, wi);
+    case 4: return pass<E, 4, LAST>(m, s, from, to, wr, wi);
+    case 5: return pass<E, 5, LAST>(m, s, from, to, wr, wi);
+    case 7: return pass<E, 7, LAST>(m, s, from, to, wr, wi);
+    case 8: return pass<E, 8, LAST>(m, s, from, to, wr, wi);
+    case 11: return pass<E, 11, LAST>(m, s, from, to, wr, wi);
+    default: return pass<E, 13, LAST>(m, s, from, to, wr, wi);
+  }
+}
+
+// The first pass of a single line (s = 1), by 8: lanes are neighbouring p, turned in registers so that later passes have s = 8.
+// The last vector overlaps the one before where m is no multiple of the lanes: it writes the same numbers again.
+template <class E, class From> static void first_pass_of_line(int64_t m, const From& from, E* yr, E* yi, const E* wr, const E* wi) {
+  typedef Vector<E> V;
+  for (int64_t p = 0;; p += LANES<E>) {
+    if (p > m - LANES<E>) p = m - LANES<E>;
+    V re[8], im[8];
+    for (int k = 0; k < 8; k++) From::load(from, p + m * k, 0, re[k], im[k]);
+    Butterfly<V, 8>::run(re, im);
+    for (int k = 1; k < 8; k++) {
+      V a = vload(wr + (k - 1) * m + p), b = vload(wi + (k - 1) * m + p), c = re[k];
+      re[k] = c * a - im[k] * b;
+      im[k] = c * b + im[k] * a;
+    }
+    for (int k = 0; k < 8; k += LANES<E>) {
+      transpose(re + k); transpose(im + k);
+      for (int j = 0; j < LANES<E>; j++) { vstore(yr + 8 * (p + j) + k, re[k + j]); vstore(yi + 8 * (p + j) + k, im[k + j]); }
+    }
+    if (p == m - LANES<E>) return;
   }
 }
 

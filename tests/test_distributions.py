@@ -119,7 +119,7 @@ def test_divergences(name):
 CONSTRAINTS = "positive nonnegative unit_interval simplex lower_cholesky corr_cholesky real_vector positive_definite".split()
 
 
-@pytest.mark.parametrize("name, registry", itertools.product(CONSTRAINTS, ["biject_to", "transform_to"]))
+@pytest.mark.parametrize("name, registry", list(itertools.product(CONSTRAINTS, ["biject_to", "transform_to"])))
 def test_transforms_reach_their_constraint_and_come_back(name, registry):
     constraint = getattr(rl.distributions.constraints, name)
     if registry == "biject_to" and name in ("lower_cholesky", "positive_definite"):          # torch has none either
