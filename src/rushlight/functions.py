@@ -5,6 +5,7 @@ import math
 import numbers
 
 from . import _C, registry
+from .overrides import aware_of_all
 from .tensor import Tensor
 
 
@@ -231,6 +232,7 @@ def broadcast_shapes(*shapes):
     return _C.Size(out)
 
 
+@aware_of_all
 def broadcast_tensors(*tensors):
     """Tensors expanded to one shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
@@ -250,19 +252,23 @@ def broadcast_tensors(*tensors):
     return tuple(t.expand(shape) for t in tensors)
 
 
+@aware_of_all
 def broadcast_to(input, size):
     """The tensor expanded to a size."""
     return input.expand(size)
 
 
+@aware_of_all
 def atleast_1d(*tensors):
     return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
 
 
+@aware_of_all
 def atleast_2d(*tensors):
     return _each(tensors, lambda t: t.reshape(1, 1) if t.dim() == 0 else t.unsqueeze(0) if t.dim() == 1 else t)
 
 
+@aware_of_all
 def atleast_3d(*tensors):
     return _each(tensors, lambda t: t.reshape(1, 1, 1) if t.dim() == 0 else t[None, :, None] if t.dim() == 1 else t.unsqueeze(-1) if t.dim() == 2 else t)
 
@@ -279,17 +285,20 @@ def _joined(name, tensors, dim, out):
     return _op("cat")(tensors, dim) if out is None else _op("cat")(tensors, dim, out=out)
 
 
+@aware_of_all
 def hstack(tensors, *, out=None):
     """Tensors side by side: along the second dimension, the first for vectors."""
     tensors = atleast_1d(list(tensors))
     return _joined("hstack", tensors, 0 if tensors and tensors[0].dim() == 1 else 1, out)
 
 
+@aware_of_all
 def vstack(tensors, *, out=None):
     """Tensors one below the other."""
     return _joined("vstack", atleast_2d(list(tensors)), 0, out)
 
 
+@aware_of_all
 def dstack(tensors, *, out=None):
     """Tensors behind one another."""
     return _joined("dstack", atleast_3d(list(tensors)), 2, out)
@@ -298,11 +307,13 @@ def dstack(tensors, *, out=None):
 row_stack = vstack
 
 
+@aware_of_all
 def column_stack(tensors, *, out=None):
     """Tensors side by side; vectors become columns."""
     return _joined("column_stack", [t.reshape(t.numel(), 1) if t.dim() <= 1 else t for t in tensors], 1, out)
 
 
+@aware_of_all
 def meshgrid(*tensors, indexing=None):
     """Coordinates of a grid, one tensor for each vector."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
@@ -357,6 +368,7 @@ def index_put_(input, indices, values, accumulate=False):
     return registry.find("_index_put").op.inplace_function(input, _C.index_positions(input, indices), values, accumulate)
 
 
+@aware_of_all
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """Each entry along `dim` (of the flattened tensor without one) repeated in a row: a number of times, or as many times as `repeats` says for it.
     Of `repeats` alone: the number of each entry, that many times."""
@@ -410,6 +422,7 @@ def sum_to_size(input, *size):
     return input.sum(lost, keepdim=True).reshape(shape) if lost else input.reshape(shape)
 
 
+@aware_of_all
 def rot90(input, k=1, dims=(0, 1)):
     """Turned by `k` quarters in the plane of two dimensions, from the first towards the second."""
     n = input.dim()
@@ -450,6 +463,7 @@ def _triangle_indices(name, row, col, offset, dtype):
     return nonzero(_op(name)(ones, offset)).t().contiguous().to(dtype)
 
 
+@aware_of_all
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over several dimensions: `dims` of them, the last of a with the first of b, or two lists of dimensions."""
     if isinstance(dims, int):

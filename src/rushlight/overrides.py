@@ -71,6 +71,16 @@ def aware(function):
     return method
 
 
+def aware_of_all(function):
+    """A function written in Python that lets any of its arguments take part, also one within a list: `torch.broadcast_tensors(plain, other)`."""
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if _overloaded(args, kwargs) and not _C.torch_function_disabled():
+            return dispatch(call, None, args, kwargs)
+        return function(*args, **kwargs)
+    return call
+
+
 # ------------------------------------------------------------------------------------------------------------ torch.overrides
 class TorchFunctionMode:
     """Sees every call inside its block: derive and write `__torch_function__(self, func, types, args=(), kwargs=None)`."""

@@ -5,6 +5,7 @@ import string
 
 from . import _C, registry
 from .functions import _into, meshgrid, nonzero
+from .overrides import handle_torch_function, has_torch_function
 
 
 def _op(name):
@@ -30,6 +31,8 @@ def einsum(*args):
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = operands[0]
+    if has_torch_function(operands) and not _C.torch_function_disabled():
+        return handle_torch_function(einsum, operands, equation, *operands)            # whatever the spelling was
     operands = list(operands)
     inputs, result = _parse(equation, len(operands))
     operands, inputs, result = _without_ellipsis(operands, inputs, result)

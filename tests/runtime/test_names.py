@@ -73,3 +73,24 @@ def test_functions_in_a_file_of_torch():
     program += b"c__builtin__\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nX\x06\x00\x00\x00arctantRl."
     unpickler = serialization._Unpickler(io.BytesIO(program), None, False)
     assert unpickler.load() == [torch.nn.functional.gelu, torch.linalg.inv, torch.special.expit, torch.fft.fft, torch.arctan]
+
+
+class Foreign:
+    """Not a tensor, but it wants to see the calls."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None): return func, args
+
+
+@pytest.mark.parametrize("name, args", [("broadcast_tensors", lambda a, b: (a, b)), ("atleast_2d", lambda a, b: (a, b)), ("meshgrid", lambda a, b: (a, b)),
+    ("hstack", lambda a, b: ([a, b],)), ("tensordot", lambda a, b: (a, b)), ("rot90", lambda a, b: (b,)), ("repeat_interleave", lambda a, b: (b, 2))])
+def test_functions_written_in_python_take_part_in_overrides(name, args):
+    function, given = getattr(torch, name), args(torch.ones(2), Foreign())
+    assert function(*given) == (function, given)
+
+
+def test_overrides_see_one_spelling_of_einsum():
+    plain, foreign = torch.ones(2, 2), Foreign()
+    for call in (("ij,jk", plain, foreign), ("ij,jk", [plain, foreign])):
+        assert torch.einsum(*call) == (torch.einsum, ("ij,jk", plain, foreign))
+    assert torch.einsum(plain, [0, 1], foreign, [1, 2], [0, 2]) == (torch.einsum, ("AB,BC->AC", plain, foreign))
