@@ -279,7 +279,10 @@ def _storage_getitem(self, index):
             raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
         return _C.frombuffer(_storage_bytes(self).numpy()[index], dtype=_C.uint8).untyped_storage() if len(range(*index.indices(self.nbytes()))) else _C.tensor(
             [], dtype=_C.uint8).untyped_storage()
-    return _storage_bytes(self)[index].item()
+    return _storage_byte(self, index)
+
+
+_storage_byte = _C.UntypedStorage.__getitem__             # one byte, with the storage's own errors
 
 
 def install():
