@@ -450,7 +450,6 @@ CASES = [line for line in EXPRESSIONS.strip().splitlines() if not line.startswit
 # Where we differ on purpose or for now: expression -> why. An entry that agrees fails.
 KNOWN = {
     "x & torch.ones(2, dtype=torch.bool)": "the dtype is judged before the shapes; torch does it the other way round",
-    "torch.logsumexp(z, 0)": "complex numbers have no exp yet",
     "x.movedim((0, 1), 0)": "torch's parser takes two ints or two lists; here a bare int is a list of one",
     "x[..., ..., 0]": "torch lets a second ellipsis stand for one dimension of size 0",
     "torch.add(x, x, out=1)": "torch takes the 1 for a tensor and complains of its dtype; here the type of the argument is the error",

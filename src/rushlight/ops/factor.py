@@ -168,7 +168,7 @@ def _solve_with_factor(b, factor, is_upper):
     return divide_left(adjoint(factor), divide_left(factor, b, False), True)
 
 
-@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", layout="columns", node="CholeskySolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("cholesky_solve"))
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", layout="columns", node="CholeskySolveBackward0", samples=linear_algebra("cholesky_solve"))
 def cholesky_solve(self, input2, upper):
     """X of `A @ X = self`, given the Cholesky factor of A."""
     _need_factor(self, input2, "cholesky_solve")
@@ -354,7 +354,7 @@ def _reflectors(a, name):
     return matrices(packed, batch), T.reshape(tau, (*batch, smaller(a)))
 
 
-@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
+@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), differentiable=False, samples=linear_algebra("rectangular"))
 def geqrf(self):
     """QR as LAPACK packs it: R above the diagonal, the vectors of the reflections below it, their factors in tau."""
     if self.ndim < 2:
@@ -376,8 +376,7 @@ def diagonal_scaled(tau, k):
     return T.where(T.prim("eq", i, j), T.unsqueeze(tau, tau.ndim), T.const(0, tau.dtype))
 
 
-@op("householder_product(Tensor input, Tensor tau) -> Tensor", on="linalg", layout="columns", node="LinalgHouseholderProductBackward0",
-    out=OUT_TENSOR_DTYPE, samples=linear_algebra("reflectors"))
+@op("householder_product(Tensor input, Tensor tau) -> Tensor", on="linalg", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
 def linalg_householder_product(input, tau):
     """The first columns of the product of the reflections that geqrf returns."""
     _need_reflectors(input, tau)

@@ -188,7 +188,7 @@ linalg_inv_ex = _inverse_op("inv_ex(Tensor A, *, bool check_errors=False) -> (Te
 inverse = _inverse_op("inverse(Tensor self) -> Tensor", "torch Tensor", "linalg.inv", True)
 
 
-@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout=lambda given: f"columns {max(given['self'].ndim - given['ind'], 0)}", node="LinalgInvExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("tensorinv"))
+@op("tensorinv(Tensor self, int ind=2) -> Tensor", on="linalg", layout=lambda given: f"columns {max(given['self'].ndim - given['ind'], 0)}", node="LinalgInvExBackward0", samples=linear_algebra("tensorinv"))
 def linalg_tensorinv(self, ind):
     """The inverse of a tensor as a map from its last dimensions to its first `ind`."""
     if ind <= 0:
@@ -200,7 +200,7 @@ def linalg_tensorinv(self, ind):
     return T.reshape(linalg_inv(T.reshape(self, (n, n))), (*last, *first))
 
 
-@op("tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", on="linalg", layout="contiguous", node="ViewBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("tensorsolve"))
+@op("tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", on="linalg", layout="contiguous", node="ViewBackward0", samples=linear_algebra("tensorsolve"))
 def linalg_tensorsolve(self, other, dims):
     """X of `tensordot(self, X, X.ndim) = other`; `dims` of self are moved to its end first."""
     x = self

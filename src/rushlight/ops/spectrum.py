@@ -288,7 +288,7 @@ def _at(s, index):
 
 @op([f"matrix_rank(Tensor input, *, {t}, bool hermitian=False) -> Tensor" for t in TOLERANCES]
     + ["matrix_rank(Tensor input, float tol, bool hermitian=False) -> Tensor", "matrix_rank(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"],
-    on="linalg", layout="contiguous", differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
+    on="linalg", layout="contiguous", differentiable=False, samples=linear_algebra("rectangular"))
 def linalg_matrix_rank(input, atol=None, rtol=None, hermitian=False, tol=None):
     """How many singular values are above `max(atol, rtol * largest)`; `tol` is an absolute one."""
     if tol is not None:
@@ -348,7 +348,7 @@ def _pinv(x, atol, rtol, hermitian):
 
 @op([f"pinv(Tensor self, *, {t}, bool hermitian=False) -> Tensor" for t in TOLERANCES]
     + ["pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", "pinv(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"],
-    on="linalg", layout="contiguous", node="LinalgPinvBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
+    on="linalg", layout="contiguous", node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
 def linalg_pinv(self, atol=None, rtol=None, hermitian=False, rcond=None):
     """The Moore-Penrose inverse: singular values at most `max(atol, rtol * largest)` count as 0."""
     if rcond is not None:
@@ -441,8 +441,7 @@ def _is_nothing(x): return x.ndim == 1 and isinstance(x.shape[0], int) and x.sha
 
 
 # ---------------------------------------------------------------------------------------------------------------- condition
-@op(["cond(Tensor self, Scalar!? p=None) -> Tensor", "cond(Tensor self, str p) -> Tensor"], on="linalg", layout="contiguous", node="DivBackward0",
-    out=OUT_TENSOR_DTYPE, samples=linear_algebra("cond"))
+@op(["cond(Tensor self, Scalar!? p=None) -> Tensor", "cond(Tensor self, str p) -> Tensor"], on="linalg", layout="contiguous", node="DivBackward0", samples=linear_algebra("cond"))
 def linalg_cond(self, p):
     """The condition number: norm(A) * norm(inverse of A), by default of the 2-norm (largest over smallest singular value)."""
     if self.ndim < 2:
