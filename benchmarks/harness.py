@@ -15,6 +15,8 @@ WINDOW = 0.004          # seconds a window aims at
 ROUNDS = 25
 
 
+SETTLE = 0.0            # seconds between windows: with several threads each side's idle threads spin for a while, on the cores that the other side needs
+
 clock = time.perf_counter         # --cpu: time.process_time, which a busy machine disturbs less (honest with one thread only)
 
 
@@ -47,9 +49,11 @@ class Table:
         try:
             n, m = _count(ours), _count(peer)
             a, b = [], []
-            for _ in range(rounds):
-                a.append(_time(ours, n))
-                b.append(_time(peer, m))
+            for _ in range(min(rounds, 7) if SETTLE else rounds):
+                for call, count, out in ((ours, n, a), (peer, m, b)):
+                    time.sleep(SETTLE)
+                    call()                           # wakes its own threads
+                    out.append(_time(call, count))
         except Exception as error:              # a row that cannot run is a row of the table, not the end of it
             print(f"  {name:58} failed: {type(error).__name__}: {str(error).splitlines()[0][:80]}")
             self.rows.append((name, None, None, None, limit))

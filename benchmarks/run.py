@@ -95,10 +95,11 @@ def start(table):
         return sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(path) for f in fs if not os.path.islink(os.path.join(d, f)))
     import llvmlite
     import numpy
+    import scipy_openblas32
     site = lambda m: size(os.path.dirname(m.__file__))
     libs = os.path.join(os.path.dirname(os.path.dirname(numpy.__file__)), "numpy.libs")
     ours_own, peer_own = site(rl), site(torch)
-    more = site(numpy) + (size(libs) if os.path.isdir(libs) else 0)
+    more = site(scipy_openblas32) + site(numpy) + (size(libs) if os.path.isdir(libs) else 0)
     import importlib
     peer_more = sum(site(importlib.import_module(m)) for m in ("jinja2", "networkx", "sympy", "fsspec", "mpmath"))
     table.add("package on disk", ours_own, peer_own, 0.03, unit=megabytes)
@@ -249,6 +250,7 @@ if __name__ == "__main__":
     if given.cpu:
         harness.clock = harness.time.process_time
     threads = given.threads
+    if threads > 1: harness.SETTLE = 0.25
     import torch
 
     import rushlight as rl
