@@ -1,6 +1,7 @@
 """The loader's side of worker processes: who fetches what, in which order batches come out, and what happens when one dies."""
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import multiprocessing.connection
 import time
@@ -12,25 +13,37 @@ from .transport import Channel, Closed
 
 
 class Pool:
-    """The workers of one loader, alive until `close` or until nobody holds the pool."""
+    """The workers of one loader, alive until `close` or until nobody holds the pool. `seed`: of their random numbers, for as long as they live."""
 
-    def __init__(self, loader):
+    def __init__(self, loader, seed):
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str): context = multiprocessing.get_context(context)
         options = (loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
         self.channels, self.processes = [], []
+        self.asked = 0                                              # questions in the pool's life: an answer to an older pass is known by its number
+        self._iterator = None                                       # weak: a pool is held by its iterators, not the other way round
         forked = context.get_start_method() == "fork"
+        if forked: importlib.import_module("numpy")                 # the workers seed it: loaded once, before they are made
         for i in range(loader.num_workers):
             ours, theirs = context.Pipe()
             channel = Channel(theirs)
             inherited = [*self.channels, Channel(ours)] if forked else []
-            process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, loader.worker_init_fn),
+            process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, seed, loader.worker_init_fn),
                                       daemon=True)
             process.start()
             theirs.close()
             self.channels.append(Channel(ours))
             self.processes.append(process)
         self._finalizer = weakref.finalize(self, _end, self.channels, self.processes)
+
+    def iterator(self, loader):
+        """A new pass. There is one iterator at a time: who still holds the last one sees it begin anew, as with torch."""
+        found = self._iterator() if self._iterator else None
+        if found is None:
+            found = ManyIterator(loader, self)
+            self._iterator = weakref.ref(found)
+        found.begin()
+        return found
 
     def close(self): self._finalizer()
 
@@ -52,18 +65,19 @@ def _end(channels, processes):
 class ManyIterator:
     """One pass over the data, fetched by worker processes. Batches come in the sampler's order, whoever is first (`in_order=False`: as they come)."""
 
-    def __init__(self, loader, pool, seed):
-        self.loader, self.pool, self.seed = loader, pool, seed
+    def __init__(self, loader, pool):
+        self.loader, self.pool = loader, pool
+
+    def begin(self):
+        loader, workers = self.loader, self.loader.num_workers
         self.sampler = iter(loader._index_sampler)
-        workers = loader.num_workers
-        self.sent = self.given = 0
         self.ready: dict = {}                                       # number -> batch that came early
         self.waiting: deque = deque()                               # numbers asked for, in order
         self.owner: dict = {}                                       # number -> worker
         self.open = [True] * workers                                # a stream's worker that has more
         self.turn = 0
         self.done = False
-        for i in range(workers): self._tell(i, ("begin", seed))
+        for i in range(workers): self._tell(i, ("begin", None))
         for _ in range((loader.prefetch_factor or 2) * workers): self._ask()
 
     def __iter__(self): return self
@@ -80,7 +94,7 @@ class ManyIterator:
         except StopIteration: return
         while not self.open[self.turn]: self.turn = (self.turn + 1) % len(self.open)
         i, self.turn = self.turn, (self.turn + 1) % len(self.open)
-        number, self.sent = self.sent, self.sent + 1
+        number, self.pool.asked = self.pool.asked, self.pool.asked + 1
         self.owner[number] = i
         self.waiting.append(number)
         self._tell(i, ("fetch", (number, index)))
@@ -121,7 +135,7 @@ class ManyIterator:
             except Closed:
                 self._dead(channels.index(channel))
                 return
-            self.ready[number] = batch
+            if number in self.owner: self.ready[number] = batch     # else of a pass that was left half-way
 
     def _dead(self, i):
         process = self.pool.processes[i]
