@@ -31,7 +31,8 @@ def _autograd_init(): return True
 def _has_storage(tensor) -> builtins.bool: return not tensor.is_meta
 
 
-_has_mkldnn = _has_mkl = _has_cuda = _has_mps = has_openmp = has_mkl = has_lapack = False
+_has_mkldnn = _has_mkl = _has_cuda = _has_mps = has_openmp = has_mkl = False
+has_lapack = has_spectral = True
 _GLIBCXX_USE_CXX11_ABI = True
 DisableTorchFunction = DisableTorchFunctionSubclass = _C.disable_torch_function
 TensorBase = _TensorBase = _C.Tensor
