@@ -106,26 +106,25 @@ static const Layout* output_layout(const Plan* p, int i, const Call& c) {
 
 static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 
-// The definition's `out` attribute is True, or the words of the error for an out= tensor of another dtype than the result.
-static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want) {
-  PyObject* words = PyObject_GetAttrString(c.op->definition, "out");
-  if (!words) { PyErr_Clear(); return true; }
-  if (PyTuple_Check(words)) {                 // one for each signature
-    PyObject* own = c.overload < PyTuple_GET_SIZE(words) ? Py_NewRef(PyTuple_GET_ITEM(words, c.overload)) : Py_NewRef(Py_True);
-    Py_DECREF(words);
-    words = own;
-  }
-  if (!PyUnicode_Check(words)) { Py_DECREF(words); return true; }
+// What the definition says of an out= tensor that has another dtype than the result: OpDef.out_refusal, an exception or None.
+static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want, bool castable) {
+  PyObject* stated = PyObject_GetAttrString(c.op->definition, "out");
+  if (!stated) { PyErr_Clear(); return true; }
+  bool nothing = PyBool_Check(stated);
+  Py_DECREF(stated);
+  if (nothing) return true;
+  PyObject* request = call_request(c, 0);
+  if (!request) return false;
   DType have = dest->layout->dtype;
-  PyObject* format = PyObject_GetAttrString(words, "format");
-  PyObject* none = PyTuple_New(0);
   PyObject* names = Py_BuildValue("{s:s,s:s,s:s,s:s}", "out", dtype_scalar_name(have), "result", dtype_scalar_name(want->dtype), "out_c", dtype_cpp_name(have), "result_c",
                                   dtype_cpp_name(want->dtype));
-  PyObject* text = format && none && names ? PyObject_Call(format, none, names) : nullptr;
-  if (text) PyErr_SetObject(PyExc_RuntimeError, text);
-  Py_XDECREF(text); Py_XDECREF(names); Py_XDECREF(none); Py_XDECREF(format);
-  Py_DECREF(words);
-  return false;
+  PyObject* error = !names ? nullptr : PyObject_CallMethod(c.op->definition, "out_refusal", "OOOO", PyTuple_GET_ITEM(request, 5), PyTuple_GET_ITEM(request, 3),
+                                                          castable ? Py_True : Py_False, names);
+  if (error && error != Py_None) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+  bool good = error == Py_None;
+  Py_XDECREF(error); Py_XDECREF(names);
+  Py_DECREF(request);
+  return good;
 }
 
 // torch's reductions accumulate in the dtype of their out= tensor, and its factories take it, unless told `dtype=`.
@@ -139,8 +138,10 @@ static bool take_dtype_from_out(Call& c, const Tensor* dest) {
     int yes = wanted ? PyObject_IsTrue(wanted) : 0;
     if (!wanted) PyErr_Clear();
     Py_XDECREF(wanted);
-    if (yes > 0) c.static_words[a.is] = (uint64_t)dest->layout->dtype;
-    return yes >= 0;
+    if (yes <= 0) return yes == 0;
+    if (!refuse_dtype(c, dest, dest->layout, true)) return false;
+    c.static_words[a.is] = (uint64_t)dest->layout->dtype;
+    return true;
   }
   return true;
 }
@@ -151,8 +152,9 @@ static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
           dest->layout->device == Device::Meta ? "meta" : "cpu");
     return false;
   }
-  if (want->dtype != dest->layout->dtype && !refuse_dtype(c, dest, want)) return false;
-  if (!can_cast(want->dtype, dest->layout->dtype)) {
+  bool castable = can_cast(want->dtype, dest->layout->dtype);
+  if (want->dtype != dest->layout->dtype && !refuse_dtype(c, dest, want, castable)) return false;
+  if (!castable) {
     raise(PyExc_RuntimeError, "result type %s can't be cast to the desired output type %s", dtype_scalar_name(want->dtype), dtype_scalar_name(dest->layout->dtype));
     return false;
   }
@@ -219,7 +221,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
   for (int d = 0; c.op->separate && d < ndest; d++) if (!refuse_self_overlap(dests[d])) return -1;
   for (int d = 0; c.op->separate && d < ndest; d++)
-    for (int i = 0; i < c.nt; i++) if (c.t[i] && overlap_of(dests[d], c.t[i]) != Overlap::None) { raise_partial(); return -1; }
+    for (int i = 0; i < c.nt; i++) if (c.t[i] && (c.t[i] == dests[d] || overlap_of(dests[d], c.t[i]) != Overlap::None)) { raise_partial(); return -1; }
   if (runs_native(c)) return functional();
   // The functional plan says what the results look like.
   c.form = 0;

@@ -20,10 +20,12 @@ Decisions
   - `refuses="c"` names the kinds of dtype (b i f c, and h for the half types) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
     kernel. `refuses={"c": RuntimeError("...")}` states another error.
   - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result};
-    a tuple has one entry for each schema.
+    a tuple has one entry for each schema. `out=TypeError("...")` is raised where the result cannot be cast to out=, instead of torch's usual error.
+    A function of the arguments by name (tensors as the contract's descriptions; `out`: the name of its dtype) answers one of these for the call, or raises.
+    `inplace="..."` does the same for the in-place form, with {self} and {result}; a function of the tensor's shape and the result's gives the words of the
+    error when they do not fit.
   - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
     so size 1 is a size like any other and shares its recipe (see `plans.widened`).
-    `inplace="..."` does the same for the in-place form, with {self} and {result}.
   - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
   - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
   - Names that live only in a namespace of PREFIXED get it as the prefix of the operator's name: `linalg_vector_norm`.
@@ -224,6 +226,16 @@ class OpDef:
     def dtype_from_out(self):
         """Whether an out= tensor stands for an absent `dtype=`: in torch's reductions and factories."""
         return self.rule in ('acc', 'acc_float') or not any(p.is_tensor for p in self.params.values())
+
+    def out_refusal(self, signature, params, castable, names):
+        """The exception for an out= tensor of another dtype than the result, or that says the result's dtype; None if it will do. `castable`: whether
+        torch.can_cast allows it."""
+        stated = self.out
+        if isinstance(stated, tuple): stated = stated[signature] if signature < len(stated) else True
+        if callable(stated): stated = stated({**dict(zip([p.name for p in self.signatures[signature].params], params)), 'out': names['out']})
+        if isinstance(stated, str) and names['out'] != names['result']: return RuntimeError(stated.format(**names))
+        if isinstance(stated, Exception) and not castable: return type(stated)(stated.args[0].format(**names))
+        return None
 
     @property
     def mutated(self):

@@ -183,6 +183,7 @@ def _spread_to(o, shape, definition, form):
     if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
         return T.expand(o, shape)
     have, want = [hint_of(s) for s in shape], [hint_of(s) for s in o.shape]
+    if form == 1 and callable(definition.inplace): raise RuntimeError(definition.inplace(have, want))
     if form == 1 and definition.layout != 'pointwise':
         raise RuntimeError(f'Bad in-place call: input tensor size {have} and output tensor size {want} should match')
     raise RuntimeError(f"output with shape {have} doesn't match the broadcast shape {want}")

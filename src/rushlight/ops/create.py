@@ -248,8 +248,11 @@ triu = _triangle("triu", lambda off, k: T.prim("le", k, off), "The part on and a
 
 
 # ------------------------------------------------------------------------------------------------------------- joining
+NOT_CASTABLE = TypeError("torch.cat(): input types can't be cast to the desired output type {out}")
+
+
 @op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="joined", on="torch", aliases=("concat", "concatenate"), node="CatBackward0",
-    separate=True, samples=joining("cat"))
+    separate=True, out=NOT_CASTABLE, samples=joining("cat"))
 def cat(tensors, dim):
     """Tensors joined along a dimension they have."""
     if not tensors:
@@ -272,7 +275,7 @@ def cat(tensors, dim):
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", node="StackBackward0", separate=True,
-    samples=joining("stack"))
+    out=NOT_CASTABLE, samples=joining("stack"))
 def stack(tensors, dim):
     """Tensors of one shape joined along a new dimension."""
     if not tensors:

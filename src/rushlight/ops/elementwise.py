@@ -494,6 +494,7 @@ def _lerp_rule(self, end, weight):
 
 
 @op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True, node="LerpBackward0",
+    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE,         # beside a number as weight torch takes any out= that can hold the result
     samples=binary(count=3))
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ..compiler import trace as T
+from ..compiler.graph import DTYPE_OF_CODE, is_float
 from ..registry import op
 from ..samples import matrices, reduction
 from .common import OUT_TENSOR_DTYPE, drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
@@ -28,8 +29,15 @@ def sum(x, dim, keepdim, dtype):
     return drop_dims(T.reduce("sum", x, dims), dims, keepdim)
 
 
+def _nansum_out(given):
+    """torch has no such kernel for floats that are to be summed as something else."""
+    if is_float(DTYPE_OF_CODE[given["self"][0]]) and given["dtype"] is None and given["out"] not in ("Float", "Double", "Half", "BFloat16"):
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{given['out']}'")
+    return True
+
+
 @op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous",
-    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, samples=reduction())
+    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, out=_nansum_out, samples=reduction())
 def nansum(x, dim, keepdim, dtype):
     """The sum of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -421,7 +429,7 @@ cummin = _running("cummin", "min", "The running minimum along `dim`, and its ind
 
 
 @op("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", layout="contiguous",
-    refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, samples=reduction())
+    refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, out=_nansum_out, samples=reduction())
 def nanmean(x, dim, keepdim, dtype):
     """The mean of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -431,7 +439,7 @@ def nanmean(x, dim, keepdim, dtype):
 
 
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, layout="contiguous",
-    out="expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
+    out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
 def diff(self, n, dim, prepend, append):
     """The difference of neighbours along `dim`, `n` times over; `prepend` and `append` are joined on first."""
     if self.ndim == 0:
@@ -439,6 +447,8 @@ def diff(self, n, dim, prepend, append):
     d = wrap_dim(dim, self.ndim)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return self                                       # without what is joined on
     parts = [p for p in (prepend, self, append) if p is not None]
     for p in parts:
         if p.ndim != self.ndim:
