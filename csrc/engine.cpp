@@ -145,7 +145,7 @@ static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** result
   int unpacked = 0;
   bool good = true;
   for (; unpacked < n->nsaved; unpacked++) {
-    saved[unpacked] = saved_unpack(n, unpacked);
+    saved[unpacked] = saved_unpack(n, unpacked, tls.grad_mode);
     if (RL_UNLIKELY(!saved[unpacked]) && PyErr_Occurred()) { good = false; break; }
   }
   PyObject* outs_few[24];
@@ -416,11 +416,15 @@ class Run {
   void explore();
   void select(const std::vector<Edge>& inputs, bool accumulate);
   bool loop();
+  bool executes(Node* n) {
+    if (n->run != id && !(side && side->count(n))) return false;
+    return !selective || wanted(n);
+  }
+  const uint64_t id;
   std::vector<Tensor*> captured;
   std::vector<int> zero_inputs;                 // asked-for inputs whose gradient is zero by structure
 
  private:
-  const uint64_t id;
   const bool keep_graph, create_graph;
   bool selective = false;
   std::vector<Node*> nodes;                     // every claimed node, held
@@ -611,21 +615,28 @@ struct GradMode {
   ~GradMode() { tls.grad_mode = before; }
 };
 
+static thread_local Run* t_run = nullptr;
+struct Current {
+  Run* outer;
+  explicit Current(Run* r) : outer(t_run) { t_run = r; }
+  ~Current() { t_run = outer; }
+};
+int64_t current_run() { return t_run ? (int64_t)t_run->id : -1; }
+bool run_executes(Node* n) { return t_run && t_run->executes(n); }
+
 bool engine_run(const BackwardRequest& request, Tensor** captured) {
   GradMode mode(request.create_graph);
   Run run(request.keep_graph, request.create_graph);
-  std::vector<Edge> inputs(request.ninputs);
-  for (int i = 0; i < request.ninputs; i++) if (!gradient_edge(request.inputs[i], &inputs[i])) return false;
+  Current current(&run);
   for (int i = 0; i < request.nroots; i++) {
-    Edge e;
-    if (!gradient_edge(request.roots[i], &e)) return false;
+    const Edge& e = request.roots[i];
     if (e.node && !run.start(e.node, e.slot, request.gradients[i])) return false;
   }
   run.explore();
-  if (request.ninputs) run.select(inputs, request.accumulate);
+  if (request.ninputs) run.select(std::vector<Edge>(request.inputs, request.inputs + request.ninputs), request.accumulate);
   if (!run.loop()) return false;
   for (int i : run.zero_inputs)
-    if (!run.captured[i] && !(run.captured[i] = zeros_like_layout(request.inputs[i]->layout))) return false;
+    if (!run.captured[i] && request.input_layouts[i] && !(run.captured[i] = zeros_like_layout(request.input_layouts[i]))) return false;
   for (int i = 0; captured && i < request.ninputs; i++) { captured[i] = run.captured[i]; run.captured[i] = nullptr; }
   return true;
 }

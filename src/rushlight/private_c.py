@@ -9,6 +9,8 @@ from . import _C
 def _log_api_usage_once(event) -> None: pass
 def _log_api_usage_metadata(*args, **kwargs) -> None: pass
 def _set_grad_enabled(enabled) -> None: _C.set_grad_enabled(enabled)
+def _current_graph_task_id() -> builtins.int: return _C.current_run()
+def _will_engine_execute_node(node) -> builtins.bool: return _C.run_executes(node)
 def _get_tracing_state(): return None
 def _set_tracing_state(state) -> None: pass
 def _is_tracing() -> builtins.bool: return False

@@ -19,7 +19,7 @@ Tensor = _C.Tensor
 
 
 def _as_tuple(value: Any) -> tuple:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, (Tensor, graph.GradientEdge)) else tuple(value)
 
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -34,7 +34,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
                                "`grad_tensors`.")
         grad_tensors = grad_variables
-    if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
+    if inputs is not None and not isinstance(inputs, (Tensor, graph.GradientEdge)) and len(inputs) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     tensors = _as_tuple(tensors)
     gradients = None if grad_tensors is None else _as_tuple(grad_tensors)
@@ -68,6 +68,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
                               bool(allow_unused) or materialize_grads, False)
     if materialize_grads and any(result is None for result in results):
+        if any(isinstance(x, graph.GradientEdge) for x, result in zip(inputs, results) if result is None):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))
     return results
 
