@@ -10,6 +10,7 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
 `explain(outputs, inputs, program)` gives the text of every stage. RUSHLIGHT_LOG=loops,llvm,asm prints them as they are made.
 """
 from . import jit, log, special
+from .emit.beside import BesideEmitter, vector_axis
 from .emit.llvm import NestEmitter
 from .emit.values import MEMORY
 from .fuse import Fusion, normalise, partial_layout
@@ -24,7 +25,11 @@ from .symbolic import product
 
 
 def nest_step(kernel, program):
-    step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
+    axis = vector_axis(kernel, program)
+    if axis is not None:
+        emitter = BesideEmitter(kernel, program, axis)
+        step = Step(emitter, emitter.units, emitter.grain, emitter.cost, None, kernel)
+    else: step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
     step.read = [e for e in closure(kernel.roots()) if e.op in ('load', 'combine')]
     step.write = list(kernel.stores)
     last = len(kernel.passes) - 1

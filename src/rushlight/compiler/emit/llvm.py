@@ -90,6 +90,19 @@ class Context:
         if is_one(stride): return index
         return index * self.n(stride)
 
+    def places(self, base, index, stride, dtype, width):
+        """The addresses of `width` elements `stride` apart. A product for each would cost as much as its load: one for four, and the other three are what a machine's
+        addressing modes say."""
+        f = self.f
+        first = values.address(f, base, self.times(index, stride), dtype)
+        if width == 1: return [first]
+        step, out = self.n(stride) * itemsize(dtype), []
+        second, third, four = step + step, step * 3, step * 4
+        for lane in range(0, width, 4):
+            if lane: first = f.at(first, four, 'i8')
+            out += [first, f.at(first, step, 'i8'), f.at(first, second, 'i8'), f.at(first, third, 'i8')]
+        return out[:width]
+
 
 class Row:
     """One setting of the outer axes, and everything that does not vary along the inner one."""
@@ -220,6 +233,7 @@ class Row:
             v = self.element(x, at)
             if not is_one(s): v = v * f.splat(k.n(s), at.width)
             offsets = v if offsets is None else offsets + v
+        if offsets is None and valid is None and not is_zero(stride): return values.load_lanes(f, k.places(self.base(e), at.index, stride, e.dtype, at.width), e.dtype)
         addresses = []
         for lane in range(at.width):
             index = k.times(at.index + lane if lane else at.index, stride) if not is_zero(stride) else None
@@ -309,8 +323,7 @@ class Evaluator(Context):
             if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype, kind)
             if is_one(stride):
                 return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype, kind)
-            lanes = [values.address(f, p, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
-            return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype, kind)
+            return reduce.enter(f, values.load_lanes(f, self.places(p, at.index, stride, dtype, at.width), dtype), dtype, kind)
         load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
         out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype, kind)
         return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
@@ -656,8 +669,7 @@ class NestEmitter(Evaluator):
             base, dtype = row.store_base(s), s.memory.dtype
             if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
             else:
-                places = [values.address(f, base, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
-                lanes.append((v, places, dtype))
+                lanes.append((v, self.places(base, at.index, stride, dtype, at.width), dtype))
         for v, p_, dtype in writes: values.store(f, v, p_, dtype, at.mask)
         for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
 
