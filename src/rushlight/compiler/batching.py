@@ -139,7 +139,7 @@ class BatchDef(registry.OpDef):
         self.mask, self.chance = f'varying{nesting}', f'randomness{nesting}'
         options = dict(rule=None, on='-', inplace=False, out=False, layout='contiguous', samples=None, errors=None, refuses={'': None}, kernel=primal.kernel,
                        saves=None, node=f'{primal.short_name}VmapBackward0', differentiable=primal.differentiable, native=None, aliases=(), promote=None,
-                       method_of=None, contracts={}, separate=False)
+                       method_of=None, contracts={}, separate=False, one_value=False)
         super().__init__(primal.body, [self._extended(s) for s in primal.signatures], options)
         self.name = primal.name + '.vmap'
         self.body = self._trace
