@@ -347,6 +347,10 @@ static PyObject* foreach_call(PyObject*, PyObject* args, PyObject* kwargs) {
       if (r == 0) raise(PyExc_TypeError, "%s(): argument '%U' must be %s, not %s", op->text, p.name, param_type_text(p).c_str(), Py_TYPE(v)->tp_name);
       if (r > 0 && p.kind == ParamKind::Tensor && v != Py_None && !is_tensor(v)) { raise(PyExc_TypeError, "%s(): argument '%U' must be Tensor, not %s", op->text, p.name, Py_TYPE(v)->tp_name); r = 0; }
       good = r > 0;
+      if (good && p.kind == ParamKind::Tensor && is_tensor(v) && (((Tensor*)v)->bits & T_SPARSE)) {
+        raise(PyExc_NotImplementedError, "%s() over a list of tensors is not implemented for sparse ones", op->text);
+        good = false;
+      }
     }
     if (!good) break;
     if (form == 1) { c.dests[0] = c.t[0]; c.ndest = 1; }
