@@ -10,7 +10,7 @@ import types
 import warnings
 
 import torch
-from bridge import TOLERANCE, difference, flatten, to_rl, to_torch
+from bridge import TOLERANCE, difference, flatten, parts_of, to_rl, to_torch
 from tangents import check_tangents
 from torch.testing._internal import common_methods_invocations as invocations
 
@@ -202,6 +202,7 @@ def wide_sample(args, kwargs):
     def wide(v):
         if isinstance(v, torch.Tensor):
             if v.dtype not in HALF: return v
+            if v.layout is not torch.strided: return v.detach().float().requires_grad_(v.requires_grad)
             storage = torch.empty(0, dtype=v.dtype).set_(v.detach().untyped_storage()).float()
             return storage.as_strided(v.shape, v.stride(), v.storage_offset()).requires_grad_(v.requires_grad)
         if isinstance(v, torch.dtype) and v in HALF: return torch.float32
@@ -231,6 +232,14 @@ def _differentiable(result, kind):
     return [o for o in flatten(result) if isinstance(o, kind) and o.requires_grad]
 
 
+def weight_like(result):
+    """Random numbers in the shape of a result; for a sparse one, at its places."""
+    if result.layout is torch.strided: return torch.randn_like(result)
+    *indices, values = parts_of(result.detach())
+    if result.is_sparse: return torch.sparse_coo_tensor(*indices, torch.randn_like(values), result.shape, is_coalesced=result.is_coalesced())
+    return torch.sparse_compressed_tensor(*indices, torch.randn_like(values), result.shape, layout=result.layout)
+
+
 def _leaves(args, kwargs, mine, my_kwargs):
     return [(a, b) for a, b in zip(flatten([args, kwargs]), flatten([mine, my_kwargs])) if isinstance(a, torch.Tensor) and a.requires_grad]
 
@@ -244,7 +253,7 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     leaves = _leaves(args, kwargs, mine, my_kwargs)
     torch.manual_seed(0)
     half = next(iter(d for d in HALF if str(d)[6:] == str(leaves[0][1].dtype).rpartition(".")[2]))
-    weights = [torch.randn_like(o).to(half) for o in theirs]
+    weights = [weight_like(o).to(half) for o in theirs]
     want = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], [w.float() for w in weights]), {"allow_unused": True})
     have = Attempt(rl.autograd.grad, (ours, [b for _, b in leaves], [to_rl(w).to(o.dtype) for w, o in zip(weights, ours)]), {"allow_unused": True})
     if want.error is not None: return []
@@ -252,6 +261,8 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     for i, (x, y) in enumerate(zip(have.result, want.result)):
         if (x is None) != (y is None): return [("gradient", f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}")]
         if x is None or not y.numel(): continue
+        if str(x.layout) != str(y.layout): return [("gradient", f"argument {i}: layout {x.layout}, torch has {y.layout}")]
+        x, y = x.detach().to_dense(), y.detach().to_dense()
         limit = torch.finfo(half).max / 16               # beyond, the half result may overflow on its way
         known = y.isfinite() & (y.abs() < limit)
         near = HALF[half] * (y.abs() + y[known].abs().max() + 1e-3) if known.any() else None
@@ -267,7 +278,7 @@ def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second, scale=
     if not theirs: return []
     leaves = _leaves(args, kwargs, mine, my_kwargs)
     torch.manual_seed(0)
-    weights = [torch.randn_like(o) for o in theirs]
+    weights = [weight_like(o) for o in theirs]
     for w in weights: w.requires_grad_(second)
     my_weights = [to_rl(w) for w in weights]
     word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, strict=True, scale=scale)
@@ -278,7 +289,7 @@ def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second, scale=
     if not pairs: return []
     if any(not y.requires_grad for _, y in pairs): return [("gradgrad", "a gradient that is differentiable in torch is not")]
     leaves = leaves + list(zip(weights, my_weights))
-    again = [torch.randn_like(x) for x, _ in pairs]
+    again = [weight_like(x) for x, _ in pairs]
     word, _, _ = _compare_grads([x for x, _ in pairs], [y for _, y in pairs], leaves, again, [to_rl(w) for w in again], False, strict=False)
     return [("gradgrad", word)] if word else []
 

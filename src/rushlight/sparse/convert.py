@@ -92,7 +92,7 @@ class _Sparsified(Function):
         return bare(pattern, values_at(x, pattern))
 
     @staticmethod
-    def backward(ctx, grad): return to_dense(grad, masked_grad=False) if grad is not None else None, None
+    def backward(ctx, grad): return to_dense(grad) if grad is not None else None, None
 
 
 # torch has a node for each way to call it.

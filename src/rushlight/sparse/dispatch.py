@@ -70,6 +70,9 @@ def create(function, args, kwargs):
         return zeros(tuple(x.shape), layout, kwargs.get("dtype") or x.dtype, bool(kwargs.get("requires_grad")))
     if name in ("ones", "full"):
         raise RuntimeError("full(...) is not implemented for sparse layout")
+    if function.__module__.endswith("signal.windows"):
+        speaker = "general_cosine" if name in ("general_hamming", "hamming", "hann", "nuttall") else name
+        raise ValueError(f"{speaker} is implemented for strided tensors only, got: {layout}")
     raise NotImplementedError(f"{name}() is not implemented for layout={layout}: make a dense tensor and call Tensor.to_sparse() (or to_sparse_csr())")
 
 

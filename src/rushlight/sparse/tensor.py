@@ -95,7 +95,7 @@ class SparseTensor(Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         from .printing import text
-        return text(self)
+        return ("Parameter containing:\n" if self.__dict__.get("_is_param") else "") + text(self)
 
     # --------------------------------------------------------------------------------------------- copies of it
     def to(self, *args, **kwargs):
@@ -125,6 +125,7 @@ class SparseTensor(Tensor):
             new = bare(self._pattern.resized(self.shape, tuple(i.clone() for i in self._pattern.indices)), self._stored.clone())
             new.requires_grad = self.requires_grad
             new.grad = copy.deepcopy(self.grad, memo)
+            new.__dict__.update({k: v for k, v in self.__dict__.items() if k == "_is_param"})
             memo[id(self)] = new
         return memo[id(self)]
 
