@@ -248,7 +248,7 @@ static Tensor* implicit_gradient(const Layout* l) {
     raise(PyExc_RuntimeError, "grad can be implicitly created only for real scalar outputs but got torch.%s", DTYPES[(int)l->dtype].name);
     return nullptr;
   }
-  Tensor* one = tensor_empty(l->dtype, l->device, l->ndim, l->shape());
+  Tensor* one = tensor_empty(l->dtype, (root->bits & T_SPARSE) ? Device::CPU : l->device, l->ndim, l->shape());
   if (one && one->storage->data) write_one(one);
   return one;
 }

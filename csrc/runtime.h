@@ -128,7 +128,8 @@ struct Tensor {
   uint8_t requires_grad; // for non-leaves: has a node
   uint8_t bits;          // TensorBit
 };
-enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */ };
+enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */,
+  T_SPARSE = 16 /* a sparse tensor: Python has its indices and values; this object is its place in the graph, on no device */ };
 extern PyTypeObject* TensorType;           // rushlight.Tensor, made in C++; Python adds methods to it
 extern PyTypeObject* ParameterType;        // nn.Parameter: a subclass that takes the fast path too; null until registered
 inline bool is_exact(PyObject* o) { PyTypeObject* t = Py_TYPE(o); return RL_LIKELY(t == TensorType || t == ParameterType); }

@@ -260,7 +260,7 @@ static int put_grad(PyObject* o, PyObject* value, void*) {
       "Convert it first: grad.to(tensor.dtype)", dtype_cpp_name(g->dtype), dtype_scalar_name(l->dtype));
     return -1;
   }
-  if (g->device != l->device) {
+  if (g->device != l->device && !((self_of(value)->bits | t->bits) & T_SPARSE)) {
     raise(PyExc_RuntimeError, "attempting to assign a gradient with device type '%s' to a tensor with device type '%s'. Please ensure that the gradient and the tensor are on the same device",
       g->device == Device::Meta ? "meta" : "cpu", l->device == Device::Meta ? "meta" : "cpu");
     return -1;

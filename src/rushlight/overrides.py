@@ -55,6 +55,9 @@ def dispatch(function, types, args, kwargs):
         if result is not NotImplemented:
             return result
     if not found:
+        if kwargs.get("layout") not in (None, _C.strided):
+            from .sparse.dispatch import create
+            return create(function, args, kwargs)
         with _C.disable_torch_function():
             return function(*args, **kwargs)
     raise TypeError(f"Multiple dispatch failed for 'torch.{getattr(function, '__name__', function)}'; all __torch_function__ handlers returned NotImplemented:\n\n"

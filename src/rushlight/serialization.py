@@ -69,6 +69,19 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     return rl.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
+def _get_layout(name: str):
+    """A layout by the name that torch writes: "torch.sparse_coo"."""
+    layout = getattr(rl, name.removeprefix("torch."), None)
+    if not isinstance(layout, rl.layout):
+        raise pickle.UnpicklingError(f"there is no layout {name!r}")
+    return layout
+
+
+def _rebuild_sparse_tensor(layout, data):
+    from .sparse.construct import rebuilt
+    return rebuilt(layout, data)
+
+
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     from rushlight.nn import Parameter
     return Parameter(data, requires_grad)
@@ -170,6 +183,19 @@ def reduce_tensor(tensor: Tensor, protocol):
     return _rebuild_from_type_v2, (func, None if kind is Tensor else kind, args, state)
 
 
+def _sparse_parts(tensor) -> tuple:
+    """What torch writes of a sparse tensor: (layout, (indices …, values, size, whether coalesced))."""
+    pattern, size = tensor._pattern, rl.Size(tensor.shape)
+    return tensor.layout, (*pattern.indices, tensor._values(), size, *([pattern.coalesced] if tensor.layout is rl.sparse_coo else []))
+
+
+def reduce_sparse(tensor):
+    """`__reduce_ex__` of a sparse tensor."""
+    if tensor.__dict__.get("_is_param"):
+        return _rebuild_parameter, (tensor.data, tensor.requires_grad, OrderedDict())
+    return _rebuild_sparse_tensor, _sparse_parts(tensor)
+
+
 def _view_bits(tensor) -> tuple[str, ...]:
     return tuple(name for name, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())) if is_set)
 
@@ -240,12 +266,18 @@ class _Pickler(pickle._Pickler):
             return self._reduce_tensor(obj)
         if kind is rl.Size:
             return self._name("torch", "Size"), (tuple(obj),)
+        if kind is rl.layout:
+            return self._name("torch.serialization", "_get_layout"), (str(obj),)
         if kind is rl.device:
             return self._name("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
 
     def _reduce_tensor(self, tensor: Tensor):
         from rushlight.nn import Parameter
+        if tensor.layout is not rl.strided:
+            if tensor.__dict__.get("_is_param"):
+                return self._name(_UTILS, "_rebuild_parameter"), (tensor.data, tensor.requires_grad, OrderedDict())
+            return self._name(_UTILS, "_rebuild_sparse_tensor"), _sparse_parts(tensor)
         kind, state = type(tensor), object_state(tensor)
         if kind is Parameter:
             data = tensor.detach()
@@ -469,9 +501,12 @@ def _known_names() -> dict:
         "torch._utils._rebuild_tensor": _rebuild_tensor, "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
         "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3, "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
+        "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor, "torch.serialization._get_layout": _get_layout,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor_no_storage,
         "torch._tensor._rebuild_from_type_v2": _rebuild_from_type_v2,
     }
+    for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc"):
+        known[f"torch.{name}"] = getattr(rl, name)
     for name in _DTYPE_NAMES:
         dtype = getattr(rl, name, None)
         if dtype is not None:

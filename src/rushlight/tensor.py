@@ -360,6 +360,20 @@ def _storage_getitem(self, index):
 _storage_byte = _C.UntypedStorage.__getitem__             # one byte, with the storage's own errors
 
 
+# Methods about sparse layouts: `rushlight.sparse` is read when the first of them is called.
+_SPARSE_METHODS = ("to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced _coalesced_ indices values _indices _values "
+                   "_nnz crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV sparse_mask sparse_resize_ sparse_resize_and_clear_")
+
+
+def _sparse_method(name):
+    def method(self, *args, **kwargs):
+        from .sparse import methods
+        return getattr(methods, name)(self, *args, **kwargs)
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = "See `rushlight.sparse` and the guide, docs/guide/sparse.md."
+    return method
+
+
 def install():
     """Put everything on the type. Called once, after the operators are registered."""
     for name, function in faces.methods().items():
@@ -373,6 +387,8 @@ def install():
                  "storage", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
                  "is_distributed", "resize", "resize_as", "module_load", "lu", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
         setattr(Tensor, name, here[name])
+    for name in _SPARSE_METHODS.split():
+        setattr(Tensor, name, _sparse_method(name))
     Tensor.type = type_
     Tensor.const_data_ptr = Tensor.data_ptr
     storage = _C.UntypedStorage

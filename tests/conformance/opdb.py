@@ -10,7 +10,7 @@ import types
 import warnings
 
 import torch
-from bridge import difference, flatten, to_rl, to_torch
+from bridge import difference, flatten, parts_of, to_rl, to_torch
 from closeness import Exact, like, settled, stated_tolerances, widened
 from tangents import check_tangents
 from torch.testing._internal import common_methods_invocations as invocations
@@ -196,6 +196,14 @@ def _differentiable(result, kind):
     return [o for o in flatten(result) if isinstance(o, kind) and o.requires_grad]
 
 
+def weight_like(result):
+    """Random numbers in the shape of a result; for a sparse one, at its places."""
+    if result.layout is torch.strided: return torch.randn_like(result)
+    *indices, values = parts_of(result.detach())
+    if result.is_sparse: return torch.sparse_coo_tensor(*indices, torch.randn_like(values), result.shape, is_coalesced=result.is_coalesced())
+    return torch.sparse_compressed_tensor(*indices, torch.randn_like(values), result.shape, layout=result.layout)
+
+
 def _leaves(args, kwargs, mine, my_kwargs):
     return [(a, b) for a, b in zip(flatten([args, kwargs]), flatten([mine, my_kwargs])) if isinstance(a, torch.Tensor) and a.requires_grad]
 
@@ -209,7 +217,7 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     leaves = _leaves(args, kwargs, mine, my_kwargs)
     torch.manual_seed(0)
     half = next(iter(d for d in HALF if str(d)[6:] == str(leaves[0][1].dtype).rpartition(".")[2]))
-    weights = [torch.randn_like(o).to(half) for o in theirs]
+    weights = [weight_like(o).to(half) for o in theirs]
     want = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], [w.float() for w in weights]), {"allow_unused": True})
     have = Attempt(rl.autograd.grad, (ours, [b for _, b in leaves], [to_rl(w).to(o.dtype) for w, o in zip(weights, ours)]), {"allow_unused": True})
     if want.error is not None: return []
@@ -217,6 +225,8 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     for i, (x, y) in enumerate(zip(have.result, want.result)):
         if (x is None) != (y is None): return [("gradient", f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}")]
         if x is None or not y.numel(): continue
+        if str(x.layout) != str(y.layout): return [("gradient", f"argument {i}: layout {x.layout}, torch has {y.layout}")]
+        x, y = x.detach().to_dense(), y.detach().to_dense()
         limit = torch.finfo(half).max / 16               # beyond, the half result may overflow on its way
         known = y.isfinite() & (y.abs() < limit)
         near = HALF[half] * (y.abs() + y[known].abs().max() + 1e-3) if known.any() else None
@@ -232,7 +242,7 @@ def check_gradients(info, args, mine, kwargs, my_kwargs, expected, got, second, 
     if not theirs: return []
     leaves, tolerances = _leaves(args, kwargs, mine, my_kwargs), stated_tolerances(info)
     torch.manual_seed(0)
-    weights = [torch.randn_like(o) for o in theirs]
+    weights = [weight_like(o) for o in theirs]
     for w in weights: w.requires_grad_(second)
     my_weights = [to_rl(w) for w in weights]
     word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, True, tolerances, lambda: exact.gradients(weights))
@@ -244,7 +254,7 @@ def check_gradients(info, args, mine, kwargs, my_kwargs, expected, got, second, 
     if not pairs: return []
     if any(not y.requires_grad for _, y in pairs): return [("gradgrad", "a gradient that is differentiable in torch is not")]
     leaves = leaves + list(zip(weights, my_weights))
-    again = [torch.randn_like(x) for x, _ in pairs]
+    again = [weight_like(x) for x, _ in pairs]
     word, _, _ = _compare_grads([x for x, _ in pairs], [y for _, y in pairs], leaves, again, [to_rl(w) for w in again], False, False, tolerances,
                                 lambda: exact.gradients(weights, (places, again)))
     return [("gradgrad", word)] if word else []
