@@ -72,7 +72,9 @@ def translated(function):
         return functools.partial(ours, *function.args, **function.keywords) if ours is not None else None
     if not isinstance(function, types.FunctionType) or not function.__module__.startswith("torch.testing._internal."): return None
     names = {**function.__globals__, "torch": rl, "F": rl.nn.functional, "wrapper_set_seed": _with_fixed_seed}
-    return types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    out = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    out.__kwdefaults__ = function.__kwdefaults__
+    return out
 
 
 def entries():
@@ -395,7 +397,8 @@ def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=Tr
                 twice = gradients and info.supports_gradgrad and d == 0 and i in spread(range(len(samples)), seconds)
                 found = check_sample(info, ours, sample, gradients, second=twice)
                 if i < forms and d == 0: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
-                if twice and info.supports_forward_ad and info.name not in UP_TO_PHASES: found = found + check_tangents(info, ours, sample)
+                if twice and info.supports_forward_ad:
+                    found = found + check_tangents(info, ours, sample, sample.output_process_fn_grad if info.name in UP_TO_PHASES else None, translated)
             except Exception as error:   # noqa: BLE001
                 found = [("call", f"the comparison failed: {words_of(error)}")]
             findings += [(name, i, kind, words) for kind, words in found]

@@ -31,12 +31,16 @@ def tangents_of(module, function, args, kwargs, leaves, tangents):
         return [module.unpack_dual(o).tangent for o in flatten(out) if isinstance(o, kind) and (o.is_floating_point() or o.is_complex())]
 
 
-def check_tangents(info, ours, sample):
-    """Findings of kind `tangent`; nothing where torch has no forward derivative."""
+def check_tangents(info, ours, sample, process=None, translated=None):
+    """Findings of kind `tangent`; nothing where torch has no forward derivative. `process` makes what is compared of the results (op_db's function that
+    does not see signs and phases); `translated` gives op_db's helpers over our names."""
     op = info.op
     wrapper = getattr(info, "gradcheck_wrapper", None)
-    if any(word in getattr(wrapper, "__name__", "") for word in ("hermitian", "triangular")):       # operators that read half of a matrix: so must the tangent
-        op, ours = (lambda *a, f=f, **k: wrapper(f, *a, **k) for f in (op, ours))
+    names = " ".join((getattr(wrapper, "__name__", ""), *getattr(getattr(wrapper, "__code__", None), "co_names", ())))           # a lambda's are those it calls
+    if any(word in names for word in ("hermitian", "triangular")):       # operators that read half of a matrix: so must the tangent
+        here = (translated(wrapper) if translated else None) or wrapper
+        op, ours = (lambda *a, w=w, f=f, **k: w(f, *a, **k) for w, f in ((wrapper, op), (here, ours)))
+    if process is not None: op, ours = (lambda *a, f=f, **k: process(f(*a, **k)) for f in (op, ours))
     args, kwargs = [sample.input, *sample.args], sample.kwargs
     leaves = [t for t in flatten([args, kwargs]) if isinstance(t, torch.Tensor) and t.requires_grad]
     if not leaves: return []

@@ -11,7 +11,8 @@ import warnings
 
 import torch
 from bridge import difference, flatten, to_rl
-from opdb import ARBITRARY_CHOICE, LONG_SUMS, UNDEFINED, UP_TO_PHASES, Attempt, entries, samples_of, words_of
+from closeness import stated_tolerances
+from opdb import ARBITRARY_CHOICE, UNDEFINED, UP_TO_PHASES, Attempt, entries, samples_of, words_of
 
 import rushlight as rl
 
@@ -74,7 +75,7 @@ def check_sample(info, ours, sample):
         if not isinstance(w, torch.Tensor): continue
         if tuple(w.shape) != tuple(h.shape): out.append(f"shape {tuple(h.shape)}, torch has {tuple(w.shape)}")
         elif info.name not in UNDEFINED and info.name not in UP_TO_PHASES:
-            words = difference(h, w.detach(), LONG_SUMS.get(info.name, 1))
+            words = difference(h, w.detach(), tolerance=stated_tolerances(info))
             if words: out.append(words)
     return out
 

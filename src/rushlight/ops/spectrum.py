@@ -8,6 +8,7 @@ from ..registry import op
 from ..samples import linear_algebra
 from .common import OUT_TENSOR_DTYPE, broadcast_shapes, numel_of, shape_text
 from .contraction import matrix_norm
+from .factor import linalg_lu_factor_ex
 from .lapack import (
     ELEMENT,
     adjoint,
@@ -26,7 +27,7 @@ from .lapack import (
     transposed,
 )
 from .matmul import matmul
-from .solve import linalg_inv_ex, linalg_solve
+from .solve import linalg_inv_ex, linalg_lu_solve
 
 ILL_CONDITIONED = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues (error code: {order})."
 NOT_CONVERGED = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular values (error code: {order})."
@@ -123,7 +124,7 @@ def _(grads, results):
         inner = off_diagonal((turned - matmul(h, v) * T.unsqueeze(along, along.ndim - 1)) / T.conj(differences(w)))
     if g_w is not None:
         inner = embedded(g_w, v.dtype) if inner is None else inner + embedded(g_w, v.dtype)
-    return None if inner is None else linalg_solve(h, matmul(inner, h))
+    return None if inner is None else divided(h, matmul(inner, h))
 
 
 @op("eigvals(Tensor self) -> Tensor", on="linalg", layout="contiguous", node="LinalgEigBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
@@ -136,7 +137,14 @@ def linalg_eigvals(self):
 def _(grad, self):
     _, v = linalg_eig(T.conj(self))
     h = adjoint(v)
-    return linalg_solve(h, down(grad, v.dtype) * h)
+    return divided(h, down(grad, v.dtype) * h)
+
+
+def divided(a, b):
+    """a^-1 @ b in two steps. linalg.solve returns the factors of a beside the solution, all of them results of one call that takes b: that the solution's
+    gradient is linear in b could not be seen from there."""
+    lu, pivots, _ = linalg_lu_factor_ex(a)
+    return linalg_lu_solve(lu, pivots, b)
 
 
 # ----------------------------------------------------------------------------------------------------------------------- SVD
@@ -506,11 +514,38 @@ def _exponential(self):
 
 @_exponential.gradient("self")
 def _(grad, self):
-    # The upper right block of exp([[A^H, g], [0, A^H]]) is the derivative's adjoint. `self` is conjugated already.
-    n, h = self.shape[-1], transposed(self)
-    top = T.cat([h, grad], -1)
-    bottom = T.cat([T.expand(T.const(0, h.dtype), h.shape), h], -1)
-    return T.slice(T.slice(_exponential(T.cat([top, bottom], -2)), -2, 0, n), -1, n, n + n)
+    return _exponential_slope(transposed(self), grad)               # `self` is conjugated already
+
+
+@op("_exponential_slope(Tensor self, Tensor direction) -> Tensor", rule="float!", on="-", out=False)
+def _exponential_slope(self, direction):
+    """The derivative of exp at A in a direction E, which is linear in E: the upper right block of exp([[A, E], [0, A]])."""
+    n = self.shape[-1]
+    return _upper_right(_exponential(_twice(self, direction)), n)
+
+
+def _twice(a, beside):
+    """[[a, beside], [0, a]]"""
+    nothing = T.expand(T.const(0, a.dtype), a.shape)
+    return T.cat([T.cat([a, beside], -1), T.cat([nothing, a], -1)], -2)
+
+
+def _upper_right(x, n): return T.slice(T.slice(x, -2, 0, n), -1, n, n + n)
+
+
+# Stated, though it could be derived through the exponential: so it is seen to be linear in the direction, which forward derivatives need.
+@_exponential_slope.gradient("direction")
+def _(grad, self):
+    return _exponential_slope(transposed(self), grad)
+
+
+@_exponential_slope.gradient("self")
+def _(grad, self, direction):
+    # The second derivative in the directions E^H and g: that of the doubled matrix in the direction [[g, 0], [0, g]].
+    h, e = transposed(self), transposed(direction)
+    nothing = T.expand(T.const(0, h.dtype), h.shape)
+    both = T.cat([T.cat([grad, nothing], -1), T.cat([nothing, grad], -1)], -2)
+    return _upper_right(_exponential_slope(_twice(h, e), both), self.shape[-1])
 
 
 linalg_matrix_exp = _exponential_op("matrix_exp(Tensor self) -> Tensor", "linalg")

@@ -81,7 +81,7 @@ def part():
     a,b=mk(); n[0]=0; o=checkpoint(f,a,b,use_reentrant=False); g1=torch.autograd.grad(o.sum(),a,retain_graph=True); g2=torch.autograd.grad(o.sum(),b); return g1,g2,n[0]
 err('part',part)
 def inpl():
-    a,b=mk(); 
+    a,b=mk()
     def g(x): y=x.clone(); y.mul_(b); y[0]=3; return y.relu_()
     o=checkpoint(g,a,use_reentrant=False); o.sum().backward(); return a.grad,b.grad
 err('inpl',inpl)

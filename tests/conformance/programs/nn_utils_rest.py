@@ -3,9 +3,25 @@ import copy
 
 import torch
 from torch import nn
-from torch.nn.utils import (clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval,
-                            fuse_linear_bn_weights, get_total_norm, parameters_to_vector, remove_spectral_norm, remove_weight_norm, rnn, skip_init,
-                            spectral_norm, stateless, vector_to_parameters, weight_norm)
+from torch.nn.utils import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+    get_total_norm,
+    parameters_to_vector,
+    remove_spectral_norm,
+    remove_weight_norm,
+    rnn,
+    skip_init,
+    spectral_norm,
+    stateless,
+    vector_to_parameters,
+    weight_norm,
+)
 
 
 def attempt(what, f):

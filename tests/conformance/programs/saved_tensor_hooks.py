@@ -54,7 +54,7 @@ def edge5():
 err('edge unused',edge5)
 err('edge int', lambda: G.get_gradient_edge(5))
 err('isinstance', lambda: (isinstance((x*y).grad_fn, G.Node), isinstance(G.get_gradient_edge(x).node, G.Node)))
-def incv(): 
+def incv():
     a=torch.ones(2); G.increment_version(a); r=a._version; G.increment_version([a,a]); return r,a._version
 err('incv', incv)
 def incv2():
@@ -82,7 +82,7 @@ def mut3():
 err('mut3',mut3)
 def mut4():
     with G.allow_mutation_on_saved_tensors() as ctx:
-        a=torch.tensor([1.,2.,3.],requires_grad=True); b=a.clone(); c=b.view(3,1); out=(b**2).sum()+c.exp().sum(); 
+        a=torch.tensor([1.,2.,3.],requires_grad=True); b=a.clone(); c=b.view(3,1); out=(b**2).sum()+c.exp().sum()
         with torch.no_grad(): c.mul_(3)
         b[0]=7; torch.add(torch.ones(3),1,out=b.detach()); c.zero_(); ctx.clear() if False else None
         out.backward(); return a.grad
