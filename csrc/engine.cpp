@@ -159,6 +159,7 @@ static bool is_needed(uint64_t needed, int i) { return i > 63 || (needed >> i & 
 
 static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
   const Plan* plan = n->plan;
+  if (RL_UNLIKELY(n->released) && plan->recipe->parsed->once) return raise_second_time();
   Tensor* few[16];
   std::unique_ptr<Tensor*[]> many;
   Tensor** saved = few;

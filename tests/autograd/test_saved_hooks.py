@@ -312,7 +312,7 @@ def test_saved_attributes():
     assert z.grad_fn._saved_result.tolist() == z.tolist() and "_saved_result" in dir(z.grad_fn)
     assert x.sum(0, keepdim=True).grad_fn._saved_keepdim is True
     with pytest.raises(AttributeError, match="'ExpBackward0' object has no attribute '_saved_other'"):
-        z.grad_fn._saved_other
+        assert z.grad_fn._saved_other
     raw = product._raw_saved_self
     raw.register_hooks(lambda t: t + 1, same)
     assert product._saved_self.tolist() == [2.0, 3.0]
@@ -323,7 +323,7 @@ def test_saved_attributes():
     w = (x * y).exp()
     w.sum().backward()
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
-        w.grad_fn._saved_result
+        assert w.grad_fn._saved_result
     with pytest.raises(RuntimeError, match="Calling register_hooks on a saved tensor after it has been freed"):
         w.grad_fn._raw_saved_result.register_hooks(keep, same)
 

@@ -201,7 +201,7 @@ def _node_attribute(self, name: str):
 
 def _node_dir(self) -> list[str]:
     tensors, values = _names_of(self)
-    return sorted({*object.__dir__(self), *(f"_saved_{n}" for n in (*tensors, *values)), *(f"_raw_saved_{n}" for n in tensors)})
+    return sorted({*object.__dir__(self)} - {"_saved_tensors"} | {*(f"_saved_{n}" for n in (*tensors, *values)), *(f"_raw_saved_{n}" for n in tensors)})
 
 
 _C.Node.__getattr__ = _node_attribute

@@ -51,7 +51,7 @@ print(layer)
 print(sorted(layer.state_dict()), [n for n, _ in layer.named_parameters()])
 print(layer.parametrizations.weight.original)
 parametrize.register_parametrization(layer, "weight", Scaled(2.0))
-print(layer.weight, len(layer.parametrizations.weight), layer.parametrizations.weight.is_tensor)
+print(layer.weight + 0, len(layer.parametrizations.weight), layer.parametrizations.weight.is_tensor)
 layer.weight = torch.ones(3, 3) * 4
 print(layer.parametrizations.weight.original, layer.weight)
 out = layer(torch.ones(2, 3)).sum()
@@ -79,14 +79,14 @@ class Counting(nn.Module):
 counted = fresh()
 parametrize.register_parametrization(counted, "weight", Counting())
 calls.clear()
-counted.weight, counted.weight
+_ = counted.weight, counted.weight
 print(len(calls))
 with parametrize.cached():
     a, b = counted.weight, counted.weight
     print(len(calls), a is b)
-    with parametrize.cached(): counted.weight
+    with parametrize.cached(): _ = counted.weight
     print(len(calls))
-counted.weight
+_ = counted.weight
 print(len(calls))
 
 parametrize.remove_parametrizations(layer, "weight")
@@ -116,7 +116,7 @@ print(parametrize.register_parametrization(fresh(), "weight", Shape(), unsafe=Tr
 
 parts = fresh()
 parametrize.register_parametrization(parts, "weight", TwoParts(), unsafe=True)
-print(parts.parametrizations.weight.is_tensor, sorted(parts.state_dict()), parts.weight)
+print(parts.parametrizations.weight.is_tensor, sorted(parts.state_dict()), parts.weight + 0)
 attempt("remove parts", lambda: parametrize.remove_parametrizations(parts, "weight", leave_parametrized=False))
 parametrize.remove_parametrizations(parts, "weight")
 print(parts.weight.shape)
@@ -140,6 +140,26 @@ for name in ("matrix_exp", "cayley", "householder"):
     print((tall.weight.T @ tall.weight - torch.eye(3)).abs().max().item() < 1e-5)
     tall(torch.ones(1, 3)).sum().backward()
     print(all(p.grad is not None for p in tall.parameters()))
+triangle = torch.arange(15.0).view(5, 3) / 20
+for name in ("matrix_exp", "cayley", "householder"):
+    for trivial in (False, True):
+        layer = parametrizations.orthogonal(nn.Linear(3, 5), orthogonal_map=name, use_trivialization=trivial)
+        with torch.no_grad():
+            if trivial: layer.parametrizations.weight[0].base.copy_(torch.eye(5))
+            layer.parametrizations.weight.original.copy_(triangle)
+            layer.parametrizations.weight.original.diagonal().copy_(torch.tensor([1.0, -1.0, 1.0]))
+        print(layer.weight.detach() + 0)
+print([parametrizations.orthogonal(nn.Linear(*s)).parametrizations.weight[0].orthogonal_map for s in ((3, 3), (3, 4), (4, 3))])
+layer = parametrizations.orthogonal(fresh())
+print(layer.weight, layer.parametrizations.weight.original)
+torch.manual_seed(5)
+layer = parametrizations.orthogonal(nn.Linear(4, 2))
+print(layer.weight, layer.parametrizations.weight[0].base)
+layer = parametrizations.orthogonal(nn.Linear(4, 2), use_trivialization=False)
+layer.weight = torch.eye(4)[[2, 0]]
+print(layer.weight)
+attempt("complex", lambda: parametrizations.orthogonal(nn.Linear(4, 2, dtype=torch.complex64), orthogonal_map="householder"))
+attempt("cayley assign", lambda: setattr(parametrizations.orthogonal(nn.Linear(4, 2), orthogonal_map="cayley", use_trivialization=False), "weight", torch.eye(4)[[2, 0]]))
 square = parametrizations.orthogonal(nn.Linear(4, 4))
 goal = torch.eye(4)[[1, 0, 3, 2]]
 square.weight = goal
@@ -150,25 +170,25 @@ attempt("orthogonal name", lambda: parametrizations.orthogonal(nn.Linear(3, 3), 
 attempt("assign not orthogonal", lambda: setattr(square, "weight", torch.ones(4, 4) * 3))
 
 normed = parametrizations.weight_norm(fresh())
-print(sorted(normed.state_dict()), normed.weight, normed.parametrizations.weight.original0)
+print(sorted(normed.state_dict()), normed.weight.detach(), normed.parametrizations.weight.original0)
 normed(torch.ones(1, 3)).sum().backward()
 print(normed.parametrizations.weight.original0.grad, normed.parametrizations.weight.original1.grad)
 normed.weight = torch.eye(3) * 2
-print(normed.parametrizations.weight.original0, normed.weight)
+print(normed.parametrizations.weight.original0, normed.weight.detach())
 whole = parametrizations.weight_norm(fresh(), dim=None)
-print(whole.parametrizations.weight.original0, whole.weight)
+print(whole.parametrizations.weight.original0, whole.weight.detach())
 columns = parametrizations.weight_norm(fresh(), dim=1)
 print(columns.parametrizations.weight.original0, columns)
 old = {"weight_g": torch.ones(3, 1) * 2, "weight_v": torch.eye(3), "bias": torch.zeros(3)}
-print(normed.load_state_dict(old), normed.weight)
+print(normed.load_state_dict(old), normed.weight.detach())
 
 spectral = parametrizations.spectral_norm(fresh(), n_power_iterations=20)
 print(sorted(spectral.state_dict()))
-for _ in range(5): spectral.weight
+for _ in range(5): _ = spectral.weight
 print(torch.linalg.matrix_norm(spectral.weight.detach(), 2), spectral.weight)
 spectral.eval()
 before = spectral.parametrizations.weight[0]._u.clone()
-spectral.weight
+_ = spectral.weight
 print(torch.equal(before, spectral.parametrizations.weight[0]._u))
 spectral.weight = torch.eye(3) * 5
 print(spectral.parametrizations.weight.original)

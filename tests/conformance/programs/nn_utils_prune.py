@@ -75,11 +75,12 @@ container._tensor_name = "weight"
 attempt("container", lambda: container.add_pruning_method("x"))
 
 net = nn.Sequential(fresh(), nn.ReLU(), fresh((3, 3)))
+with torch.no_grad(): net[2].weight.mul_(1.03), net[2].bias.mul_(1.07)        # no ties
 chosen = [(net[0], "weight"), (net[2], "weight"), (net[2], "bias")]
 prune.global_unstructured(chosen, pruning_method=prune.L1Unstructured, amount=0.4)
 for module, name in chosen: print(getattr(module, name + "_mask"))
 print(sum(int((getattr(m, n) == 0).sum()) for m, n in chosen))
-scores = {(net[0], "weight"): torch.ones(3, 4)}
+scores = {(net[0], "weight"): torch.arange(12.0).view(3, 4)}
 prune.global_unstructured([(net[0], "weight")], pruning_method=prune.L1Unstructured, importance_scores=scores, amount=2)
 print(net[0].weight_mask.sum())
 attempt("global structured", lambda: prune.global_unstructured(chosen, pruning_method=prune.LnStructured, amount=1, n=2))
