@@ -456,10 +456,39 @@ class NestEmitter(Evaluator):
         self.scratch_ready()
         counters = self.counters(kernel.outer, self.lo)
         with f.loop(self.lo, self.hi) as unit:
-            row = Row(self, self.indices(kernel.outer, counters, unit))
-            if self.interior is not None: self.split_row(row, f.const(0), self.size)
-            else: self.passes([row], None)
+            index = self.indices(kernel.outer, counters, unit)
+            if self.interior is not None: self.split_row(Row(self, index), f.const(0), self.size)
+            elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+                f.branch(self.size <= TAIL, lambda: self.tiny(Row(self, index)), lambda: self.passes([Row(self, index)], None))
+            else: self.passes([Row(self, index)], None)
             self.advance(kernel.outer, counters)
+
+    def tiny(self, row):
+        """A row that is one masked vector: every value is computed once and stays in its register, and a reduction folds these lanes alone, since the others of the
+        32 would hold identities."""
+        f = self.f
+        at = At(f.const(0), TAIL, self.tail_mask(self.size, f.const(0)))
+        for p in self.kernel.passes:
+            row.prepare(p.operands(), {TAIL}, known=at.memo)
+            for r in p.reduces:
+                kind, v = (reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator), self.spread(row, r.args[0], at)
+                row.memo[r, 1] = kind.of_lanes(f, r.attrs['kind'], r.args[0].dtype, v, at.mask)
+            writes = [(self.spread(row, s.expr, at), row.store_base(s), s.memory.dtype) for s in p.stores]
+            for v, base, dtype in writes: self.store_first(values.to_memory(f, v, dtype), base)
+        for s in self.kernel.row_stores: self.store_row(row, s)
+
+    def store_first(self, v, base):
+        """The first `size` lanes of eight, in pieces of 4, 2 and 1: cheaper than a masked store, of which some machines make dozens of operations."""
+        f = self.f
+        def pieces():
+            done, rest, width = f.const(0), v, TAIL
+            while width > 1:
+                width //= 2
+                here = (self.size & width).ne(0)
+                low, high = f.shuffle(rest, range(width)), f.shuffle(rest, range(width, 2 * width))
+                with f.when(here): f.store(low, f.at(base, done, v.elem))
+                rest, done = f.select(here, high, low), done + (self.size & width)
+        f.branch(self.size.eq(TAIL), lambda: f.store(v, base), pieces)
 
     def split_row(self, row, start, end):
         """[start, end) of a row in three parts: see interior.py."""
