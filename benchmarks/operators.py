@@ -1,4 +1,4 @@
-"""Every operator beside torch: `python benchmarks/operators.py [NAME ...] [--sizes 3] [--threads N] [--seconds 0.03] [--best]`.
+"""Every operator beside torch: `python benchmarks/operators.py [NAME ...] [--sizes 3] [--threads N] [--seconds 0.03] [--best] [--cpu]`.
 
 The operators are those of torch's database. Unary, binary and reducing ones get tensors of 1 K, 64 K and 1 M elements; those in ARGUMENTS the arguments
 given there, at three sizes; the rest the largest sample of the database, at one. Prints our time over torch's, the slowest last, and the geometric mean.
@@ -121,10 +121,13 @@ def arguments_of(name, info):
     return [(size(big), [big.input, *big.args], big.kwargs)]
 
 
+clock = time.perf_counter         # --cpu: time.process_time, which a busy machine disturbs less (honest with one thread only)
+
+
 def per_call(call, budget):
     call()
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < budget / 6 or not count:
+    start, count = clock(), 0
+    while clock() - start < budget / 6 or not count:
         call()
         count += 1
     return max(1, count)
@@ -136,9 +139,9 @@ def measured(ours, peer, budget, best):
     a, b = [], []
     for _ in range(15 if best else 5):
         for calls, call, out in ((n, ours, a), (m, peer, b)):
-            start = time.perf_counter()
+            start = clock()
             for _ in range(calls): call()
-            out.append((time.perf_counter() - start) / calls)
+            out.append((clock() - start) / calls)
     if best: return min(a) / min(b), min(a), min(b)
     return statistics.median(x / y for x, y in zip(a, b)), statistics.median(a), statistics.median(b)
 
@@ -151,7 +154,11 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.03, help="for each side and row")
     parser.add_argument("--best", action="store_true", help="compare the shortest of 15 windows, not the median of 5")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of the clock")
     given = parser.parse_args()
+    if given.cpu:
+        global clock
+        clock = time.process_time
     torch.set_num_threads(given.threads)
     rl.set_num_threads(given.threads)
     warnings.simplefilter("ignore")

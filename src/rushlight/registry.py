@@ -88,17 +88,24 @@ class Signature:
 
 def _split(text):
     """Split at commas outside brackets and quotes."""
-    parts, depth, quote, start = [], 0, None, 0
-    for i, c in enumerate(text):
+    parts, whole = [], None
+    for part in text.split(','):
+        whole = part if whole is None else f'{whole},{part}'
+        if ('[' in whole or '(' in whole or '"' in whole or "'" in whole) and not _closed(whole): continue
+        part, whole = whole.strip(), None
+        if part: parts.append(part)
+    return parts
+
+
+def _closed(text):
+    """Do the brackets and quotes of a piece end within it?"""
+    depth, quote = 0, None
+    for c in text:
         if quote: quote = None if c == quote else quote
         elif c in '\'"': quote = c
         elif c in '([': depth += 1
         elif c in ')]': depth -= 1
-        elif c == ',' and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    parts.append(text[start:])
-    return [p.strip() for p in parts if p.strip()]
+    return not depth and not quote
 
 
 def _default(text):
@@ -112,6 +119,9 @@ def _default(text):
     except ValueError: return text              # a word: contiguous_format ...
 
 
+_params = {}             # (text, keyword only) -> Param: the same few words in a thousand schemas, and import reads them all
+
+
 def parse_schema(text):
     """A schema as a Signature. Errors name the schema: they are the definition's author's."""
     head, arrow, tail = text.partition('->')
@@ -123,10 +133,13 @@ def parse_schema(text):
         if part == '*':
             keyword_only = True
             continue
-        declared, equals, default = part.partition('=')
-        type_, _, pname = declared.strip().rpartition(' ')
-        if not type_ or not pname.isidentifier(): raise ValueError(f'{name}: cannot read the parameter {part!r} of {text!r}')
-        params.append(Param(pname, type_.strip(), _default(default.strip()) if equals else REQUIRED, keyword_only))
+        param = _params.get((part, keyword_only))
+        if param is None:
+            declared, equals, default = part.partition('=')
+            type_, _, pname = declared.strip().rpartition(' ')
+            if not type_ or not pname.isidentifier(): raise ValueError(f'{name}: cannot read the parameter {part!r} of {text!r}')
+            param = _params[part, keyword_only] = Param(pname, type_.strip(), _default(default.strip()) if equals else REQUIRED, keyword_only)
+        params.append(param)
     returns = []
     tail = tail.strip()
     for part in _split(tail[1:-1] if tail.startswith('(') else tail):

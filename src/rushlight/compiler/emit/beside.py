@@ -27,6 +27,8 @@ def vector_axis(k, program):
     exprs = closure(k.roots())
     if any(e.op in ('combine', 'fold') for e in exprs): return None
     reduces = [e for e in exprs if e.op in ('reduce', 'argreduce')]
+    behind = closure([e.args[0] for e in reduces])
+    if any(e.op == 'load' and any(a.axes for a in e.args[:len(e.attrs['dynamic'])]) for e in behind): return None       # rows from anywhere: vectors of dense elements are better
     if any(e.args[0].dtype in values.PAIR and e.attrs['kind'] != 'sum' for e in reduces): return None
     axis = k.outer[-1] if hint(k.sizes[k.outer[-1]]) >= FEWEST else max(k.outer, key=lambda a: hint(k.sizes[a]))
     short = program.logical_and(program.le(k.sizes[k.inner], LONGEST), program.le(FEWEST, k.sizes[axis]))

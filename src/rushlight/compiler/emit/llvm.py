@@ -27,9 +27,10 @@ def in_double(e):
 
 
 class At:
-    """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part."""
-    def __init__(self, index, width, mask=None, reuse=(), tail=None):
-        self.index, self.width, self.mask, self.reuse, self.tail, self.memo = index, width, mask, reuse, tail, {}
+    """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part. mask: of the lanes
+    within the row; count: how many they are, or more than there are lanes."""
+    def __init__(self, index, width, mask=None, reuse=(), tail=None, count=None):
+        self.index, self.width, self.mask, self.reuse, self.tail, self.count, self.memo = index, width, mask, reuse, tail, count, {}
 
 
 class Context:
@@ -456,10 +457,32 @@ class NestEmitter(Evaluator):
         self.scratch_ready()
         counters = self.counters(kernel.outer, self.lo)
         with f.loop(self.lo, self.hi) as unit:
-            row = Row(self, self.indices(kernel.outer, counters, unit))
-            if self.interior is not None: self.split_row(row, f.const(0), self.size)
-            else: self.passes([row], None)
+            index = self.indices(kernel.outer, counters, unit)
+            if self.interior is not None: self.split_row(Row(self, index), f.const(0), self.size)
+            elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+                width = self.tiny_width()
+                f.branch(self.size <= width, lambda: self.tiny(Row(self, index), width), lambda: self.passes([Row(self, index)], None))
+            else: self.passes([Row(self, index)], None)
             self.advance(kernel.outer, counters)
+
+    def tiny_width(self):
+        """The rows of the first call say which short rows to expect."""
+        expected = symbolic.hint(self.kernel.sizes[self.inner])
+        return next((w for w in (8, 16, 32) if expected <= w), TAIL)
+
+    def tiny(self, row, width):
+        """A row that is one masked vector: every value is computed once and stays in its register, and a reduction folds these lanes alone, since the others of the
+        32 would hold identities."""
+        f = self.f
+        at = At(f.const(0), width, f.lanes(width) < f.splat(f.convert('trunc', self.size, 'i32'), width))
+        for p in self.kernel.passes:
+            row.prepare(p.operands(), {width}, known=at.memo)
+            for r in p.reduces:
+                kind, v = (reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator), self.spread(row, r.args[0], at)
+                row.memo[r, 1] = kind.of_lanes(f, r.attrs['kind'], r.args[0].dtype, v, at.mask)
+            writes = [(self.spread(row, s.expr, at), row.store_base(s), s.memory.dtype) for s in p.stores]
+            for v, base, dtype in writes: values.store_some(f, v, base, dtype, self.size)
+        for s in self.kernel.row_stores: self.store_row(row, s)
 
     def split_row(self, row, start, end):
         """[start, end) of a row in three parts: see interior.py."""
@@ -634,7 +657,7 @@ class NestEmitter(Evaluator):
                     self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
             with f.loop(rest, end, self.tail) as i:
                 mask = self.tail_mask(end, i)
-                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main) for _ in rows], None, block_start)
+                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
             for r in p.reduces: self.accumulators[r].close_tail()
         if p.reduces:
             with f.when(main < end): tail()
@@ -670,7 +693,9 @@ class NestEmitter(Evaluator):
             if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
             else:
                 lanes.append((v, self.places(base, at.index, stride, dtype, at.width), dtype))
-        for v, p_, dtype in writes: values.store(f, v, p_, dtype, at.mask)
+        for v, p_, dtype in writes:
+            if at.mask is not None and at.count is not None: values.store_some(f, v, p_, dtype, at.count)
+            else: values.store(f, v, p_, dtype, at.mask)
         for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
 
     def spread(self, row, e, at):

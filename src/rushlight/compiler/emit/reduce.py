@@ -138,6 +138,13 @@ class RowAccumulator:
             self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
             self.only = [Var(f, v) for v in one]
 
+    @staticmethod
+    def of_lanes(f, kind, dtype, v, mask):
+        """The reduction of one vector, without an accumulator."""
+        empty = identities(f, kind, dtype, mask.width)
+        entered = tuple(f.select(mask, x, i) for x, i in zip(enter(f, v, dtype, kind), empty))
+        return leave(f, fold(f, COMBINE[kind], COMBINE[kind](f, empty, entered)), dtype, kind)
+
     def reset(self):
         for copy in self.acc:
             for var, v in zip(copy, identities(self.f, self.kind, self.dtype, self.width)): var.set(v)
@@ -224,9 +231,22 @@ class ArgAccumulator:
         self.best, self.at = Var(f, f.const(identity(kind, dtype), elem)), Var(f, f.const(-1))
         self.base = None
 
-    def better(self, x, y, tie):
+    @staticmethod
+    def of_lanes(f, kind, dtype, v, mask):
+        """The place of the best of one vector, without an accumulator."""
+        v = f.select(mask, enter(f, v, dtype)[0], identity(kind, dtype))
+        index = f.select(mask, f.lanes(mask.width), ArgAccumulator.NONE)
+        def both(f, a, b):
+            take = ArgAccumulator.precedes(kind, b[0], a[0], b[1].ult(a[1]))
+            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
+        return f.convert('zext', fold(f, both, (v, index))[1], 'i64')
+
+    def better(self, x, y, tie): return self.precedes(self.kind, x, y, tie)
+
+    @staticmethod
+    def precedes(kind, x, y, tie):
         """x before y; equal values (and two NaN) go by `tie`."""
-        out = x > y if self.kind == 'argmax' else x < y
+        out = x > y if kind == 'argmax' else x < y
         if x.elem in FLOAT_ELEMS:
             xn, yn = x.ne(x), y.ne(y)
             return out | (xn & ~yn) | ((x.eq(y) | (xn & yn)) & tie)
