@@ -279,7 +279,11 @@ static bool save_for_backward(FunctionCtx* ctx, Node* n, PyObject* inputs, PyObj
 }
 
 static PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  if (kwnames && PyTuple_GET_SIZE(kwnames)) return raise(PyExc_TypeError, "apply() takes no keyword arguments");
+  if (kwnames && PyTuple_GET_SIZE(kwnames)) {       // gradients go by position: keywords get theirs from forward's signature
+    Reference place(PyObject_GetAttrString(cls, "_positional"));
+    Reference all(place ? PyObject_Vectorcall(place.p, args, (size_t)nargs, kwnames) : nullptr);
+    return all ? function_apply(cls, &PyTuple_GET_ITEM(all.p, 0), PyTuple_GET_SIZE(all.p), nullptr) : nullptr;
+  }
   Reference backward_cls(PyObject_GetAttrString(cls, "_backward_cls"));
   if (!backward_cls) return nullptr;
   Reference holder(PyObject_CallNoArgs(backward_cls.p));
