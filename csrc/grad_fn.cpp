@@ -237,7 +237,7 @@ static const Layout* slot_layout(const Edge& e) {
   return nullptr;
 }
 
-static Tensor* implicit_gradient(const Layout* l) {
+static Tensor* implicit_gradient(const Layout* l, const Tensor* root) {      // root: null for a gradient edge
   if (!l) { raise(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs: the shape of this gradient edge is not known, pass its gradient"); return nullptr; }
   if (l->numel != 1) {
     raise(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs; this output has shape %s: reduce it first (sum(), mean()), or pass gradient=",
@@ -248,7 +248,7 @@ static Tensor* implicit_gradient(const Layout* l) {
     raise(PyExc_RuntimeError, "grad can be implicitly created only for real scalar outputs but got torch.%s", DTYPES[(int)l->dtype].name);
     return nullptr;
   }
-  Tensor* one = tensor_empty(l->dtype, (root->bits & T_SPARSE) ? Device::CPU : l->device, l->ndim, l->shape());
+  Tensor* one = tensor_empty(l->dtype, root && (root->bits & T_SPARSE) ? Device::CPU : l->device, l->ndim, l->shape());
   if (one && one->storage->data) write_one(one);
   return one;
 }
@@ -303,7 +303,7 @@ static bool add_root(const Place& root, PyObject* given, Py_ssize_t index, Gradi
   }
   Tensor* g;
   if (!given || given == Py_None) {
-    g = implicit_gradient(root.layout);
+    g = implicit_gradient(root.layout, root.tensor);
     if (!g) return false;
   } else if (is_tensor(given)) {
     g = (Tensor*)given;

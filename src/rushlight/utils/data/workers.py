@@ -11,6 +11,8 @@ from collections import deque
 from . import worker as worker_side
 from .transport import Channel, Closed
 
+PATIENCE = 0.5                   # seconds between two looks at whether the workers live
+
 
 class Pool:
     """The workers of one loader, alive until `close` or until nobody holds the pool. `seed`: of their random numbers, for as long as they live."""
@@ -45,13 +47,14 @@ class Pool:
         found.begin()
         return found
 
-    def close(self): self._finalizer()
+    def close(self, patience=5.0):
+        if self._finalizer.detach(): _end(self.channels, self.processes, patience)
 
 
-def _end(channels, processes):
-    """Closing the connections ends the workers; one that does not hear it is ended."""
+def _end(channels, processes, patience=5.0):
+    """Closing the connections ends the workers; one that does not hear it in time, since its dataset is at work, is ended."""
     for c in channels: c.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + patience
     for p in processes:
         try:
             p.join(max(0.05, deadline - time.monotonic()))
@@ -126,10 +129,14 @@ class ManyIterator:
     def _receive(self):
         """One message from any worker; a connection that ends without one is a worker that died."""
         channels, timeout = self.pool.channels, self.loader.timeout
-        ready = multiprocessing.connection.wait(channels, timeout or None)
-        if not ready:
-            self._finish()
-            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        deadline = time.monotonic() + timeout if timeout else None
+        while not (ready := multiprocessing.connection.wait(channels, PATIENCE if deadline is None else max(0, min(PATIENCE, deadline - time.monotonic())))):
+            # A connection ends when its last holder does, and that may be a process which the worker started.
+            for i, process in enumerate(self.pool.processes):
+                if not process.is_alive() and not multiprocessing.connection.wait([channels[i]], 0): self._dead(i)
+            if deadline is not None and time.monotonic() >= deadline:
+                self._finish()
+                raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
         for channel in ready:
             try: number, batch = channel.receive()
             except Closed:
@@ -143,7 +150,7 @@ class ManyIterator:
         code, pid = process.exitcode, process.pid
         self.done = True
         self.loader._drop_pool()
-        self.pool.close()
+        self.pool.close(patience=0)                                 # the error is what matters now, not what the others were at
         if code is not None and code < 0:
             import signal
             try: name = signal.strsignal(-code)
