@@ -151,6 +151,11 @@ def parse_schema(text):
 class OpDef:
     """The definition of one operator. See the module's description."""
 
+    # What an operator is unless its definition says otherwise (`op` below explains the options): all that derived definitions need to know of them.
+    rule = samples = errors = saves = native = promote = method_of = None
+    inplace = out = separate = one_value = once = False
+    differentiable, layout, aliases, refuses, contracts = True, 'pointwise', (), {'': None}, {}
+
     def __init__(self, body, signatures, options):
         self.body, self.signatures = body, signatures
         self.short_name = signatures[0].name
