@@ -358,14 +358,31 @@ argwhere = lambda input: _op("_nonzero")(input)  # noqa: E731
 argwhere.__name__, argwhere.__doc__ = "argwhere", "The indices of elements that are not zero, a row each."
 
 
+def _without_single_masks(input, indices):
+    """A mask of no dimensions chooses all or nothing: it becomes an index into a new dimension of size 1."""
+    indices, dim = list(indices), 0
+    for k, index in enumerate(indices):
+        if isinstance(index, _C.Tensor) and index.dtype in (_C.bool, _C.uint8):
+            if index.ndim == 0:
+                input, indices[k] = input.unsqueeze(dim), index.reshape(1).nonzero().reshape(-1)
+            dim += max(index.ndim, 1)
+        else:
+            dim += 1
+    return input, indices
+
+
 def index_put(input, indices, values, accumulate=False):
     """A copy of the tensor with `values` written, or added, at `input[indices]`."""
-    return _op("_index_put")(input, _C.index_positions(input, indices), values, accumulate)
+    seen, indices = _without_single_masks(input, indices)
+    result = _op("_index_put")(seen, _C.index_positions(seen, indices), values, accumulate)
+    return result if seen is input else result.reshape(input.shape)
 
 
 def index_put_(input, indices, values, accumulate=False):
     """`values` written, or added, at `input[indices]`, in place."""
-    return registry.find("_index_put").op.inplace_function(input, _C.index_positions(input, indices), values, accumulate)
+    seen, indices = _without_single_masks(input, indices)
+    registry.find("_index_put").op.inplace_function(seen, _C.index_positions(seen, indices), values, accumulate)
+    return input
 
 
 @aware_of_all

@@ -39,3 +39,14 @@ def test_one_value_may_be_written_to_an_expanded_tensor():
 def test_errors_of_joining_name_the_place_in_the_list():
     with pytest.raises(RuntimeError, match=r"zero-dimensional tensor \(at position 1\) cannot be concatenated"): rl.cat([rl.ones(2, 2), rl.tensor(1.0)])
     with pytest.raises(RuntimeError, match="for tensor number 2 in the list"): rl.cat([rl.ones(0), rl.ones(2, 2), rl.ones(2, 3)])
+
+
+def test_index_put_with_a_mask_of_no_dimensions():
+    for accumulate in (False, True):
+        for chosen in (False, True):
+            x = rl.full((2,), 5.0)
+            x.index_put_((rl.tensor(chosen),), rl.tensor(1.0), accumulate=accumulate)
+            assert x.tolist() == [(6.0 if accumulate else 1.0) if chosen else 5.0] * 2
+    x = rl.full((2, 3), 5.0)
+    assert rl.index_put(x, (rl.tensor(True), rl.tensor([1])), rl.tensor(0.0)).tolist() == [[5] * 3, [0] * 3]
+    assert x.index_put_((), rl.tensor(2.0), accumulate=True).tolist() == [[7] * 3] * 2

@@ -47,7 +47,7 @@ class Build:
     """One compilation: the graph's roots, their memory, and the steps. Passed along, never ambient."""
 
     def __init__(self, outputs, inputs, program):
-        self.program, self.errors, self.redirected = program, [], {}
+        self.program, self.errors, self.redirected, self.plain = program, [], {}, set()
         self.results = [o for o in outputs if o.alias is None and o.node is not None]
         self.inputs = {i.node: Memory(('arg', i.arg), i.node.dtype, i.node.shape, tuple(i.strides)) for i in inputs}
         self.input_of = {i.arg: i for i in inputs}
@@ -72,7 +72,7 @@ class Build:
         for _ in range(64):
             allocator = Allocator(self.program, self.outputs, self.layout)
             fusion = self.fusion = Fusion(list(self.outputs) + self.checks, self.inputs, allocator, self.program)
-            fusion.redirect = self.redirect
+            fusion.redirect, fusion.plain = self.redirect, self.plain
             fusion.must.update(self.redirected)
             steps = []
             for item in fusion.run(schedule, lambda fusion, node, wave: special.lower(self, fusion, node, wave)):
@@ -87,6 +87,7 @@ class Build:
     def layout(self, node):
         if node.op == 'partial': return partial_layout(self.program, node)
         if node.ndim not in (4, 5) or not (node.is_pointwise or node.op in ('stored', 'fold')): return None
+        if node.op == 'copy' or node in self.plain: return None     # somebody needs it dense, the last dimension innermost
         # A temporary image lies as the images it is made from: channels innermost, if they are.
         for n in closure_of([node]):
             memory = self.inputs.get(n)

@@ -437,6 +437,7 @@ class Fusion:
         self.inputs = inputs                        # node -> Memory, in memory when the recipe starts
         self.must, self.stored = {}, {}             # node -> why it is in memory; those of `must` are complete before any use
         self.after = {}                             # root -> values it needs in memory
+        self.plain = set()                          # temporaries that must lie row-major
         self.redirect = None                        # called with a result that cannot be written where it belongs by its own kernel
         self.memories = {}
 
@@ -502,9 +503,9 @@ class Fusion:
                     waits.add(e.node)
                 if settled and e.node in self.stored:
                     # In memory, but not as it is needed: a result has the strides its caller wants.
-                    if e.node not in self.allocate.outputs:
-                        raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
-                    self.set_apart(e.node, e.why)
+                    if e.node in self.allocate.outputs: self.set_apart(e.node, e.why)
+                    elif e.node in self.plain: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+                    else: self.plain.add(e.node)          # a temporary that lies as the images it is made from
                 self.stored.setdefault(e.node, e.why)
             except Indirect as e: self.set_apart(e.node, e.why)
             self.memories = {}
