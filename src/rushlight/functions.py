@@ -258,19 +258,32 @@ def broadcast_to(input, size):
     return input.expand(size)
 
 
+def _at_least_1d(t): return t.reshape(1) if t.dim() == 0 else t
+
+
+def _at_least_2d(t):
+    rank = t.dim()
+    return t if rank > 1 else t.unsqueeze(0) if rank else t.reshape(1, 1)
+
+
+def _at_least_3d(t):
+    rank = t.dim()
+    return t if rank > 2 else t.unsqueeze(-1) if rank == 2 else t[None, :, None] if rank else t.reshape(1, 1, 1)
+
+
 @aware_of_all
 def atleast_1d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
+    return _each(tensors, _at_least_1d)
 
 
 @aware_of_all
 def atleast_2d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1, 1) if t.dim() == 0 else t.unsqueeze(0) if t.dim() == 1 else t)
+    return _each(tensors, _at_least_2d)
 
 
 @aware_of_all
 def atleast_3d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1, 1, 1) if t.dim() == 0 else t[None, :, None] if t.dim() == 1 else t.unsqueeze(-1) if t.dim() == 2 else t)
+    return _each(tensors, _at_least_3d)
 
 
 def _each(tensors, change):
@@ -288,20 +301,20 @@ def _joined(name, tensors, dim, out):
 @aware_of_all
 def hstack(tensors, *, out=None):
     """Tensors side by side: along the second dimension, the first for vectors."""
-    tensors = atleast_1d(list(tensors))
+    tensors = [_at_least_1d(t) for t in tensors]
     return _joined("hstack", tensors, 0 if tensors and tensors[0].dim() == 1 else 1, out)
 
 
 @aware_of_all
 def vstack(tensors, *, out=None):
     """Tensors one below the other."""
-    return _joined("vstack", atleast_2d(list(tensors)), 0, out)
+    return _joined("vstack", [_at_least_2d(t) for t in tensors], 0, out)
 
 
 @aware_of_all
 def dstack(tensors, *, out=None):
     """Tensors behind one another."""
-    return _joined("dstack", atleast_3d(list(tensors)), 2, out)
+    return _joined("dstack", [_at_least_3d(t) for t in tensors], 2, out)
 
 
 row_stack = vstack

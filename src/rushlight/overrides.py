@@ -74,11 +74,26 @@ def aware(function):
     return method
 
 
+PLAIN = {_C.Tensor, int, bool, float, str, type(None)}
+
+
+def _plain(args, kwargs):
+    """Is nothing here, or one level within a list, that could want the call? The quick answer for almost every call."""
+    for group in args, kwargs.values() if kwargs else ():
+        for value in group:
+            kind = type(value)
+            if kind in PLAIN: continue
+            if kind is not list and kind is not tuple: return False
+            for item in value:
+                if type(item) not in PLAIN: return False
+    return True
+
+
 def aware_of_all(function):
     """A function written in Python that lets any of its arguments take part, also one within a list: `torch.broadcast_tensors(plain, other)`."""
     @functools.wraps(function)
     def call(*args, **kwargs):
-        if _overloaded(args, kwargs) and not _C.torch_function_disabled():
+        if not _plain(args, kwargs) and _overloaded(args, kwargs) and not _C.torch_function_disabled():
             return dispatch(call, None, args, kwargs)
         return function(*args, **kwargs)
     return call

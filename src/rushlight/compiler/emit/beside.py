@@ -13,9 +13,10 @@ from ..loops import DEAR, closure, is_one
 from ..symbolic import hint, product
 from . import reduce, values
 from .ir import Var
-from .llvm import At, Evaluator, Row
+from .llvm import At, Evaluator, Row, maskable
 
 LONGEST = reduce.LANES   # elements of a row
+MASKED = 16              # elements of a row that could be one masked vector instead
 FEWEST = 64              # rows; fewer are not worth it
 CHUNK = 256              # rows of one work unit
 ORDERED = {'sum', 'prod', 'amax', 'amin'}      # of floats: the bits depend on the order (even a maximum's, where zeros differ in sign)
@@ -31,10 +32,18 @@ def vector_axis(k, program):
     if any(e.op == 'load' and any(a.axes for a in e.args[:len(e.attrs['dynamic'])]) for e in behind): return None       # rows from anywhere: vectors of dense elements are better
     if any(e.args[0].dtype in values.PAIR and e.attrs['kind'] != 'sum' for e in reduces): return None
     axis = k.outer[-1] if hint(k.sizes[k.outer[-1]]) >= FEWEST else max(k.outer, key=lambda a: hint(k.sizes[a]))
-    short = program.logical_and(program.le(k.sizes[k.inner], LONGEST), program.le(FEWEST, k.sizes[axis]))
+    longest = MASKED if better_alone(k, exprs, reduces) else LONGEST
+    short = program.logical_and(program.le(k.sizes[k.inner], longest), program.le(FEWEST, k.sizes[axis]))
     truth = bool(hint(short))
     program.guard(short if truth else program.logical_not(short))
     return axis if truth else None
+
+
+def better_alone(k, exprs, reduces):
+    """Is a row that fills half of 32 lanes as good by itself (NestEmitter.tiny): where it can be loaded under a mask, and nothing dear is done once a row, which
+    side by side is done for many rows at once?"""
+    if not maskable(exprs, k.stores, k.inner) or any(itemsize(e.dtype) > 4 for e in exprs if k.inner in e.axes): return False
+    return all(e.op == 'reduce' for e in reduces) and not any(e.op in DEAR and k.inner not in e.axes and e.axes for e in exprs)
 
 
 class BesideEmitter(Evaluator):

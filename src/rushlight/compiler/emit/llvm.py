@@ -26,6 +26,20 @@ def in_double(e):
     return e.dtype in ('f64', 'c64', 'c128') or e.op in IN_DOUBLE or e.op == 'loop'
 
 
+def maskable(exprs, stores, inner):
+    """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
+    for e in exprs:
+        if inner not in e.axes or e.op not in ('load', 'combine'): continue
+        if e.op == 'load' and (any(inner in a.axes for a in e.args[:len(e.attrs['dynamic'])]) or e.attrs['guarded'] and inner in e.args[-2].axes): return False
+        if not is_one(e.attrs['strides'].get(inner, 0)): return False
+        if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
+    for s in stores:
+        if inner not in s.strides: continue
+        dtype = s.memory.dtype
+        if not is_one(s.strides[inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
+    return True
+
+
 class At:
     """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part. mask: of the lanes
     within the row; count: how many they are, or more than there are lanes."""
@@ -398,18 +412,7 @@ class NestEmitter(Evaluator):
         widest = max([part(e.dtype) for e in self.exprs if self.varies(e)], default=1)
         return 32 if widest <= 4 else 16
 
-    def can_mask(self):
-        """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
-        for e in self.exprs:
-            if not self.varies(e) or e.op not in ('load', 'combine'): continue
-            if e.op == 'load' and (any(self.varies(a) for a in e.args[:len(e.attrs['dynamic'])]) or e.attrs['guarded'] and self.varies(e.args[-2])): return False
-            if not is_one(e.attrs['strides'].get(self.inner, 0)): return False
-            if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
-        for s in self.kernel.stores + self.kernel.columns:
-            if self.inner not in s.strides: continue
-            dtype = s.memory.dtype
-            if not is_one(s.strides[self.inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
-        return True
+    def can_mask(self): return maskable(self.exprs, self.kernel.stores + self.kernel.columns, self.inner)
 
     def kept_base(self, row, where):
         """The start of the scratch row, or of the result's row that serves as one."""
@@ -645,6 +648,7 @@ class NestEmitter(Evaluator):
                 index = i + q * width if q else i
                 self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
         def tail():
+            if p.reduces and self.masked: return self.masked_step(p, rows, columns, main, end, copies, block_start)
             for r in p.reduces: self.accumulators[r].open_tail()
             rest = main
             if self.tail == 1 and not p.reduces:
@@ -662,6 +666,14 @@ class NestEmitter(Evaluator):
         if p.reduces:
             with f.when(main < end): tail()
         else: tail()
+
+    def masked_step(self, p, rows, columns, main, end, copies, block_start):
+        """What is left of a row that is reduced: one more step of all 32 lanes, most of them perhaps identities. Smaller steps would have to find their lanes in memory."""
+        f, width = self.f, self.width
+        for q in range(copies):
+            first = main + q * width if q else main
+            mask = f.lanes(width) < f.splat(f.convert('trunc', end - first, 'i32'), width)
+            self.body(p, rows, columns, [At(first, width, mask, p.reuse, f.const(q * width), f.max(end - first, 0)) for _ in rows], q, block_start)
 
     def body(self, p, rows, columns, ats, copy, block_start):
         """All effects of a pass at one index: values first, then stores, since a store may overwrite what an operand reads in place."""
@@ -682,7 +694,7 @@ class NestEmitter(Evaluator):
             if r.op == 'argreduce':
                 first = f.convert('trunc', at.index - block_start, 'i32')
                 extra = (f.splat(first, at.width) + f.lanes(at.width) if at.width > 1 else first,)
-            if copy is not None: acc.step(copy, v, *extra)
+            if copy is not None: acc.step(copy, v, *extra, mask=at.mask)
             else: acc.tail_step(at.tail, v, at.mask, *extra)
         for e, where in p.keep.items():
             values.store(f, self.spread(row, e, at), self.kept_at(row, e, where, at), e.dtype)

@@ -154,9 +154,11 @@ class RowAccumulator:
         self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
         for var, v in zip(self.only, identities(self.f, self.kind, self.dtype, 1)): var.set(v)
 
-    def step(self, copy, v):
+    def step(self, copy, v, mask=None):
         f, vars_ = self.f, self.acc[copy]
-        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), enter(f, v, self.dtype, self.kind))): var.set(x)
+        v = enter(f, v, self.dtype, self.kind)
+        if mask is not None: v = tuple(f.select(mask, x, i) for x, i in zip(v, identities(f, self.kind, self.dtype, self.width)))
+        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), v)): var.set(x)
 
     # -- the tail: the lanes go through memory, so that element i still meets lane i mod 32
     def open_tail(self):
@@ -258,11 +260,12 @@ class ArgAccumulator:
             value.set(f.const(identity(self.kind, self.source), value.elem, self.width))
             index.set(f.const(self.NONE, 'i32', self.width))
     def start_row(self): self.at.set(self.f.const(-1))
-    def step(self, copy, v, index):
+    def step(self, copy, v, index, mask=None):
         """index: i32 within the block, ascending."""
         f, (value, at) = self.f, self.acc[copy]
         v = enter(f, v, self.source)[0]
         take = self.better(v, value.get(), at.get().eq(self.NONE))
+        if mask is not None: take = take & mask
         value.set(f.select(take, v, value.get())); at.set(f.select(take, index, at.get()))
     def open_tail(self):
         f = self.f
