@@ -7,7 +7,7 @@ import rushlight as rl
 
 from .. import _C
 from ..autograd.function import Function
-from .pattern import COMPRESSED, COO, CSC, CSR, WORDS, Pattern, outer_of, places_of_keys
+from .pattern import COMPRESSED, COO, CSC, CSR, WORDS, Pattern, grouped, outer_of, places_of_keys
 from .tensor import assemble, bare, is_sparse, named, refuse, values_at, values_of
 
 
@@ -30,9 +30,10 @@ def _merged(s):
     pattern, values = s._pattern, values_of(s)
     if pattern.nnz < 2:
         return assemble(pattern.resized(pattern.size, coalesced=True), values)
-    keys, groups = rl.unique(pattern.keys(), return_inverse=True)
-    sizes = pattern.size[:pattern.sparse_dim]
-    return assemble(Pattern(COO, pattern.size, (places_of_keys(keys, sizes),)), summed(values, groups, keys.shape[0]))
+    keys, order, groups = grouped(pattern.keys())
+    values = values.index_select(0, order)
+    if keys.shape[0] < values.shape[0]: values = summed(values, groups, keys.shape[0])
+    return assemble(Pattern(COO, pattern.size, (places_of_keys(keys, pattern.size[:pattern.sparse_dim]),)), values)
 
 
 def looked_up(s, pattern: Pattern):

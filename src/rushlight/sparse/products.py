@@ -159,30 +159,11 @@ def sparse_mm(mat1, mat2, reduce=None):
         raise RuntimeError(f"Expected dense tensor as mat2 of a product with reduce=, but got {mat2.layout}")
     _check(mat1, mat2)
     if reduce == "sum": return product(mat1, mat2)
-    rows, columns = mat1._pattern.places()
-    values, count = values_of(mat1), mat1.shape[0]
-    lengths = mat1._pattern.indices[0].diff().to(rl.int64)
     if reduce == "mean":
+        lengths = mat1._pattern.indices[0].diff().to(rl.int64)
         return product(mat1, mat2) / lengths.clamp(min=1).to(mat2.dtype).unsqueeze(1)
-    return _extreme(rows, columns, values, mat2, count, reduce)
-
-
-def _extreme(rows, columns, values, dense, count, reduce):
-    """Of each row's products the largest or smallest, the first of equal ones: it alone has a gradient. A row without elements is 0."""
-    nnz, width = rows.shape[0], dense.shape[1]
-    if nnz == 0: return rl.zeros((count, width), dtype=dense.dtype) + 0 * dense.sum()
-    at = rows.unsqueeze(1).expand(nnz, width)
-    with rl.no_grad():
-        each = values.unsqueeze(1) * dense.index_select(0, columns)
-        best = rl.zeros((count, width), dtype=dense.dtype).scatter_reduce(0, at, each, reduce, include_self=False)
-        number = rl.arange(nnz).unsqueeze(1).expand(nnz, width)
-        chosen = best.gather(0, at)
-        hit = (each == chosen) | each.isnan()
-        first = rl.full((count, width), nnz).scatter_reduce(0, at, rl.where(hit, number, nnz), "amin")
-        empty = first == nnz
-        first = first.masked_fill(empty, 0)
-    across = rl.arange(width).unsqueeze(0).expand(count, width)
-    return (values[first] * dense[columns[first], across]).masked_fill(empty, 0)
+    rows, columns = mat1._pattern.places()
+    return registry.find("_sparse_dense_extreme").op.function(rows, columns, values_of(mat1), mat2, mat1.shape[0], reduce == "amax")
 
 
 def sparse_addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
@@ -212,7 +193,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     if (mat1.shape[0], mat2.shape[1]) != tuple(input.shape):
         raise RuntimeError(f"sampled_addmm: self shape {list(input.shape)} must be that of the product, {[mat1.shape[0], mat2.shape[1]]}")
     rows, columns = input._pattern.places()
-    sampled = _sampled(rows, columns, mat1, mat2)
+    sampled = _sampled(rows, columns, mat1, mat2.t().contiguous())
     sampled = sampled if alpha == 1 else sampled * alpha
     made = sparse_like(input, sampled if beta == 0 else sampled + (values_of(input) if beta == 1 else values_of(input) * beta))
     if out is None: return made

@@ -6,7 +6,7 @@ import rushlight as rl
 from ..autograd.function import Function
 from .convert import coalesce, compressed, summed, to_coo
 from .dispatch import handles
-from .pattern import COO, Pattern, flat_keys, places_of_keys
+from .pattern import COO, Pattern, flat_keys, grouped, places_of_keys
 from .shapes import unsqueeze, wrapped
 from .tensor import assemble, is_sparse, named, refuse, sparse_like, values_of
 
@@ -63,8 +63,8 @@ def sparse_sum(input, dim=None, dtype=None):
     size = [input.shape[d] for d in range(input.dim()) if d not in dims]
     if len(kept) == n: return assemble(pattern.resized(size), values)
     sizes = [input.shape[d] for d in kept]
-    keys, groups = rl.unique(flat_keys(pattern.places().index_select(0, rl.tensor(kept)), sizes), return_inverse=True)
-    return assemble(Pattern(COO, size, (places_of_keys(keys, sizes),)), summed(values, groups, keys.shape[0]))
+    keys, order, groups = grouped(flat_keys(pattern.places().index_select(0, rl.tensor(kept)), sizes))
+    return assemble(Pattern(COO, size, (places_of_keys(keys, sizes),)), summed(values.index_select(0, order), groups, keys.shape[0]))
 
 
 # ------------------------------------------------------------------------------------------------------------- softmax
