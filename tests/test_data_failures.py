@@ -40,7 +40,7 @@ class Dying(Dataset):
                                         ("exit", "exited unexpectedly with exit code 3")])
 def test_a_dead_worker_is_reported_within_a_second(end, words, method, tmp_path):
     note = tmp_path / "died"
-    for attempt in range(3):                                                  # a second of a busy machine may pass elsewhere
+    for _ in range(3):                                                        # a second of a busy machine may pass elsewhere
         with pytest.raises(RuntimeError, match=words): list(DataLoader(Dying(end, str(note)), batch_size=4, num_workers=2, multiprocessing_context=method))
         late = time.monotonic() - float(note.read_text())
         if late < 1: break

@@ -2,7 +2,7 @@
 
 All in float64 where torch can: what differs is then the formula, not the rounding.
 """
-import itertools
+import re
 import warnings
 
 import numpy as np
@@ -26,44 +26,43 @@ def cases(t, tensors=None):
     def a(): return T([0.5, 1.5, 2.5])
     def b(): return T([1.2, 0.7, 2.0])
     def p(): return T([0.2, 0.5, 0.9])
-    def l(): return T([-1.0, 0.3, 2.0])
+    def where(): return T([-1.0, 0.3, 2.0])
     def pp(): return T([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
     def cov(): return T([[2.0, 0.5], [0.5, 1.0]])
     def tril(): return T([[1.5, 0.0], [0.3, 1.0]])
     def single(*values): return [T(v, t.float32) for v in values]
     return {
-        "Normal": lambda: D.Normal(l(), a()), "Normal of numbers": lambda: D.Normal(0, 2.0), "Normal broadcast": lambda: D.Normal(l(), T([[1.0], [2.0]])),
-        "Uniform": lambda: D.Uniform(l(), l() + a()), "Uniform of numbers": lambda: D.Uniform(-1, 3), "Exponential": lambda: D.Exponential(a()),
-        "Laplace": lambda: D.Laplace(l(), a()), "Cauchy": lambda: D.Cauchy(l(), a()), "Gamma": lambda: D.Gamma(a(), b()), "Gamma of a number": lambda: D.Gamma(a(), 2),
+        "Normal": lambda: D.Normal(where(), a()), "Normal of numbers": lambda: D.Normal(0, 2.0), "Normal broadcast": lambda: D.Normal(where(), T([[1.0], [2.0]])),
+        "Uniform": lambda: D.Uniform(where(), where() + a()), "Uniform of numbers": lambda: D.Uniform(-1, 3), "Exponential": lambda: D.Exponential(a()),
+        "Laplace": lambda: D.Laplace(where(), a()), "Cauchy": lambda: D.Cauchy(where(), a()), "Gamma": lambda: D.Gamma(a(), b()), "Gamma of a number": lambda: D.Gamma(a(), 2),
         "Chi2": lambda: D.Chi2(a()), "Beta": lambda: D.Beta(a(), b()), "Beta of numbers": lambda: D.Beta(2.0, 3), "Dirichlet": lambda: D.Dirichlet(pp() * 3),
-        "StudentT": lambda: D.StudentT(a() + 2, l(), b()), "FisherSnedecor": lambda: D.FisherSnedecor(a() + 3, b() + 5), "VonMises": lambda: D.VonMises(l(), a()),
-        "ContinuousBernoulli": lambda: D.ContinuousBernoulli(p()), "ContinuousBernoulli by logits": lambda: D.ContinuousBernoulli(logits=l()),
+        "StudentT": lambda: D.StudentT(a() + 2, where(), b()), "FisherSnedecor": lambda: D.FisherSnedecor(a() + 3, b() + 5), "VonMises": lambda: D.VonMises(where(), a()),
+        "ContinuousBernoulli": lambda: D.ContinuousBernoulli(p()), "ContinuousBernoulli by logits": lambda: D.ContinuousBernoulli(logits=where()),
         "GeneralizedPareto": lambda: D.GeneralizedPareto(*single([0.0, 1.0, -1.0], [1.0, 2.0, 0.5], [0.3, -0.5, 0.0])),           # torch's takes single precision only
-        "Bernoulli": lambda: D.Bernoulli(p()), "Bernoulli by logits": lambda: D.Bernoulli(logits=l()), "Binomial": lambda: D.Binomial(5, p()),
-        "Binomial by logits": lambda: D.Binomial(T([2, 4, 3], t.int64), logits=l()), "Categorical": lambda: D.Categorical(pp()), "Categorical by logits": lambda: D.Categorical(logits=pp()),
-        "Geometric": lambda: D.Geometric(p()), "Geometric by logits": lambda: D.Geometric(logits=l()), "Multinomial": lambda: D.Multinomial(4, pp()),
+        "Bernoulli": lambda: D.Bernoulli(p()), "Bernoulli by logits": lambda: D.Bernoulli(logits=where()), "Binomial": lambda: D.Binomial(5, p()),
+        "Binomial by logits": lambda: D.Binomial(T([2, 4, 3], t.int64), logits=where()), "Categorical": lambda: D.Categorical(pp()), "Categorical by logits": lambda: D.Categorical(logits=pp()),
+        "Geometric": lambda: D.Geometric(p()), "Geometric by logits": lambda: D.Geometric(logits=where()), "Multinomial": lambda: D.Multinomial(4, pp()),
         "Multinomial by logits": lambda: D.Multinomial(3, logits=pp()), "NegativeBinomial": lambda: D.NegativeBinomial(a(), p()),
-        "NegativeBinomial by logits": lambda: D.NegativeBinomial(4, logits=l()), "OneHotCategorical": lambda: D.OneHotCategorical(pp()),
+        "NegativeBinomial by logits": lambda: D.NegativeBinomial(4, logits=where()), "OneHotCategorical": lambda: D.OneHotCategorical(pp()),
         "OneHotCategorical by logits": lambda: D.OneHotCategorical(logits=pp()), "OneHotCategoricalStraightThrough": lambda: D.OneHotCategoricalStraightThrough(pp()),
-        "Poisson": lambda: D.Poisson(a()), "LogNormal": lambda: D.LogNormal(l(), a()), "Gumbel": lambda: D.Gumbel(l(), a()), "Gumbel of numbers": lambda: D.Gumbel(0.5, 2.0),
+        "Poisson": lambda: D.Poisson(a()), "LogNormal": lambda: D.LogNormal(where(), a()), "Gumbel": lambda: D.Gumbel(where(), a()), "Gumbel of numbers": lambda: D.Gumbel(0.5, 2.0),
         "HalfNormal": lambda: D.HalfNormal(a()), "HalfCauchy": lambda: D.HalfCauchy(a()), "Pareto": lambda: D.Pareto(a(), b() + 2), "Weibull": lambda: D.Weibull(a(), b()),
-        "Kumaraswamy": lambda: D.Kumaraswamy(a(), b()), "InverseGamma": lambda: D.InverseGamma(a() + 2, b()), "LogisticNormal": lambda: D.LogisticNormal(l(), a()),
+        "Kumaraswamy": lambda: D.Kumaraswamy(a(), b()), "InverseGamma": lambda: D.InverseGamma(a() + 2, b()), "LogisticNormal": lambda: D.LogisticNormal(where(), a()),
         "LogitRelaxedBernoulli": lambda: D.relaxed_bernoulli.LogitRelaxedBernoulli(T(0.7), p()), "RelaxedBernoulli": lambda: D.RelaxedBernoulli(T(0.7), p()),
-        "RelaxedBernoulli by logits": lambda: D.RelaxedBernoulli(T(0.7), logits=l()), "RelaxedOneHotCategorical": lambda: D.RelaxedOneHotCategorical(T(0.7), pp()),
+        "RelaxedBernoulli by logits": lambda: D.RelaxedBernoulli(T(0.7), logits=where()), "RelaxedOneHotCategorical": lambda: D.RelaxedOneHotCategorical(T(0.7), pp()),
         "ExpRelaxedCategorical": lambda: D.relaxed_categorical.ExpRelaxedCategorical(T(0.7), logits=pp()),
-        "MultivariateNormal": lambda: D.MultivariateNormal(t.zeros(3, 2, dtype=t.float64), cov()), "MultivariateNormal by precision": lambda: D.MultivariateNormal(l()[:2], precision_matrix=cov()),
-        "MultivariateNormal by scale": lambda: D.MultivariateNormal(l()[:2], scale_tril=tril()), "LowRankMultivariateNormal": lambda: D.LowRankMultivariateNormal(l(), pp().T, a()),
+        "MultivariateNormal": lambda: D.MultivariateNormal(t.zeros(3, 2, dtype=t.float64), cov()), "MultivariateNormal by precision": lambda: D.MultivariateNormal(where()[:2], precision_matrix=cov()),
+        "MultivariateNormal by scale": lambda: D.MultivariateNormal(where()[:2], scale_tril=tril()), "LowRankMultivariateNormal": lambda: D.LowRankMultivariateNormal(where(), pp().T, a()),
         "LKJCholesky": lambda: D.LKJCholesky(3, T(1.5)), "Wishart": lambda: D.Wishart(T(4.0), cov()), "Wishart, batched": lambda: D.Wishart(T([3.5, 5.0, 7.0]), scale_tril=tril()),
-        "Wishart by precision": lambda: D.Wishart(T(4.0), precision_matrix=cov()), "Independent": lambda: D.Independent(D.Normal(l(), a()), 1),
-        "MixtureSameFamily": lambda: D.MixtureSameFamily(D.Categorical(p() / p().sum()), D.Normal(l(), a())),
+        "Wishart by precision": lambda: D.Wishart(T(4.0), precision_matrix=cov()), "Independent": lambda: D.Independent(D.Normal(where(), a()), 1),
+        "MixtureSameFamily": lambda: D.MixtureSameFamily(D.Categorical(p() / p().sum()), D.Normal(where(), a())),
         "MixtureSameFamily of vectors": lambda: D.MixtureSameFamily(D.Categorical(T([0.3, 0.7])), D.Independent(D.Normal(pp(), pp() + 1), 1)),
-        "TransformedDistribution": lambda: D.TransformedDistribution(D.Normal(l(), a()), [D.SigmoidTransform(), D.AffineTransform(1, 2)]),
-        "TransformedDistribution, falling": lambda: D.TransformedDistribution(D.Normal(l(), a()), [D.AffineTransform(1, -2), D.ExpTransform()]),
+        "TransformedDistribution": lambda: D.TransformedDistribution(D.Normal(where(), a()), [D.SigmoidTransform(), D.AffineTransform(1, 2)]),
+        "TransformedDistribution, falling": lambda: D.TransformedDistribution(D.Normal(where(), a()), [D.AffineTransform(1, -2), D.ExpTransform()]),
     }
 
 
 THEIRS, OURS = cases(torch), cases(rl)
-NOT_TRIED = (NotImplementedError, AttributeError)
 
 
 def array(value):
@@ -82,7 +81,8 @@ def outcome(call):
         warnings.simplefilter("ignore")
         try: return call(), None
         except Exception as error:
-            return None, (type(error).__name__, str(error).split("(")[0].split(":")[0][:60])
+            words = re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", str(error))
+            return None, (type(error).__name__, re.split("[(:]", words)[0][:60])
 
 
 def same(ours, theirs, what, **tolerance):
@@ -97,7 +97,7 @@ def same(ours, theirs, what, **tolerance):
     return value, expected
 
 
-def precision(name): return dict(rtol=2e-5, atol=1e-6) if name == "GeneralizedPareto" else {}
+def precision(*names): return dict(rtol=2e-5, atol=1e-6) if any(name == "GeneralizedPareto" or name.endswith("of numbers") for name in names) else {}
 
 
 @pytest.mark.parametrize("name", THEIRS)
@@ -118,7 +118,7 @@ def test_answers(name):
         compared += same(lambda: getattr(ours, what)(value), lambda: getattr(theirs, what)(drawn), what, **precision(name)) is not None
     assert compared
     if not theirs.event_shape:
-        shares = np.broadcast_to(np.array([[0.05], [0.5], [0.9]]), (3, *(theirs.batch_shape or (1,))))
+        shares = np.stack([np.full(theirs.batch_shape, share) for share in (0.05, 0.5, 0.9)])
         dtype = array(drawn).dtype
         same(lambda: ours.icdf(rl.tensor(shares.astype(dtype))), lambda: theirs.icdf(torch.tensor(shares.astype(dtype))), "icdf", **precision(name))
     bigger = (2, *theirs.batch_shape)
@@ -142,6 +142,23 @@ def test_samples_for_a_seed(name):
     same(lambda: ours.expand(bigger).sample(), lambda: theirs.expand(bigger).sample(), "sample of the expanded", **precision(name))
 
 
+# How a gamma sample moves with its concentration has no closed form; torch's approximation is good to a few in ten thousand.
+BY_GAMMA = {"Gamma", "Gamma of a number", "Chi2", "StudentT", "FisherSnedecor", "InverseGamma", "Wishart", "Wishart, batched", "Wishart by precision"}
+# A sample of a Dirichlet can be moved along with its parameters in more than one way: here by the gammas that it is made of, in torch by its marginals.
+# Each is right in the mean, which test_mean_gradients_of_dirichlets compares.
+OTHER_PATH = {"Beta", "Beta of numbers", "Dirichlet"}
+
+
+def test_mean_gradients_of_dirichlets():
+    concentration = rl.tensor([0.8, 1.5, 3.0], dtype=rl.float64, requires_grad=True)
+    d = rl.distributions.Dirichlet(concentration)
+    seed()
+    weights = rl.tensor([1.0, -2.0, 0.5], dtype=rl.float64)
+    found, = rl.autograd.grad((d.rsample((200_000,)) * weights).sum(-1).mean(), concentration)
+    expected, = rl.autograd.grad((d.mean * weights).sum(), concentration)
+    np.testing.assert_allclose(array(found), array(expected), rtol=0.02, atol=0.002)
+
+
 @pytest.mark.parametrize("name", THEIRS)
 def test_gradients(name):
     leaves, peers = [], []
@@ -162,15 +179,35 @@ def test_gradients(name):
         expected, failure = outcome(lambda: gradients(peer, peers, torch))
         if failure is not None: continue
         seed(3)
+        if what == "rsample" and name in OTHER_PATH: continue
+        tolerance = dict(rtol=1e-3, atol=1e-4) if what == "rsample" and name in BY_GAMMA else {**CLOSE, **precision(name)}
         for i, (got, wanted) in enumerate(zip(gradients(call, leaves, rl), expected)):
-            np.testing.assert_allclose(array(got), array(wanted), **{**CLOSE, **precision(name)}, err_msg=f"{what}, parameter {i}")
+            np.testing.assert_allclose(array(got), array(wanted), **tolerance, err_msg=f"{what}, parameter {i}")
 
 
 @pytest.mark.parametrize("name", THEIRS)
 def test_divergences(name):
     for other in THEIRS:
-        if "GeneralizedPareto" in (name, other): continue                                    # has none, and is of another precision
-        same(lambda: rl.distributions.kl_divergence(OURS[name](), OURS[other]()), lambda: torch.distributions.kl_divergence(THEIRS[name](), THEIRS[other]()), f"KL to {other}")
+        if (name, other) in TORCH_IS_WRONG: continue
+        same(lambda: rl.distributions.kl_divergence(OURS[name](), OURS[other]()), lambda: torch.distributions.kl_divergence(THEIRS[name](), THEIRS[other]()), f"KL to {other}",
+             **precision(name, other))
+
+
+# Of batches of Wishart distributions torch gives negative divergences; a Pareto that must be broadcast against a normal it indexes with a mask of another shape.
+TORCH_IS_WRONG = {("Pareto", "Normal broadcast"), *((p, q) for p in OURS for q in OURS if p.startswith("Wishart") and q.startswith("Wishart") and "Wishart, batched" in (p, q))}
+
+
+def test_divergences_of_batches_are_those_of_their_members():
+    """Where torch is no help: KL of a batch is KL of its members, each of which torch's answer confirms."""
+    D, T = rl.distributions, lambda values: rl.tensor(values, dtype=rl.float64)
+    tril, other, degrees = T([[1.5, 0.0], [0.3, 1.0]]), T([[2.0, 0.5], [0.5, 1.0]]), [3.5, 5.0, 7.0]
+    batch = D.kl_divergence(D.Wishart(T(degrees), scale_tril=tril), D.Wishart(T(4.0), other))
+    for df, got in zip(degrees, batch):
+        expected = torch.distributions.kl_divergence(torch.distributions.Wishart(torch.tensor(df, dtype=torch.float64), scale_tril=torch.tensor(array(tril))),
+                                                     torch.distributions.Wishart(torch.tensor(4.0, dtype=torch.float64), torch.tensor(array(other))))
+        np.testing.assert_allclose(array(got), array(expected), **CLOSE)
+    pareto, l, scale = D.Pareto(T([0.5, 1.5, 2.5]), T([3.2, 2.7, 4.0])), T([-1.0, 0.3, 2.0]), T([[1.0], [2.0]])
+    np.testing.assert_allclose(array(D.kl_divergence(pareto, D.Normal(l, scale))), np.stack([array(D.kl_divergence(pareto, D.Normal(l, s.expand(3)))) for s in scale]), **CLOSE)
 
 
 def test_every_registered_pair_is_registered():
@@ -218,7 +255,7 @@ def test_transforms(name):
     same(lambda: ours.inv(y.detach()), lambda: theirs.inv(yt.detach()), "inverse")
     same(lambda: ours.log_abs_det_jacobian(x, y), lambda: theirs.log_abs_det_jacobian(xt, yt), "log |det|")
     same(lambda: ours.inv.log_abs_det_jacobian(y, x), lambda: theirs.inv.log_abs_det_jacobian(yt, xt), "log |det| of the inverse")
-    for what in ("forward_shape", "inverse_shape"): same(lambda: getattr(ours, what)(shape), lambda: getattr(theirs, what)(torch.Size(shape)), what)
+    for what in ("forward_shape", "inverse_shape"): same(lambda: getattr(ours, what)(rl.Size(shape)), lambda: getattr(theirs, what)(torch.Size(shape)), what)
     _, failure = outcome(lambda: theirs.log_abs_det_jacobian(xt, yt))
     if failure is None:
         (y.sum() + ours.log_abs_det_jacobian(x, y).sum()).backward()
@@ -278,7 +315,7 @@ def refused(t):
         "a mixture that does not fit": lambda: D.MixtureSameFamily(D.Categorical(T([0.2, 0.3, 0.5])), D.Normal(one, one)), "no transform": lambda: D.TransformedDistribution(D.Normal(one, one), [1]),
         "value below the support": lambda: D.Exponential(1.0).log_prob(T(-1.0)), "value of another shape": lambda: D.Normal(one, one).log_prob(T([1.0, 2.0, 3.0])),
         "value of no tensor": lambda: D.Normal(one, one).log_prob(1.0), "a half success": lambda: D.Bernoulli(T(0.5)).log_prob(T(0.5)), "category out of range": lambda: D.Categorical(T([0.5, 0.5])).log_prob(T(2.0)),
-        "not one hot": lambda: D.OneHotCategorical(T([0.5, 0.5])).log_prob(T([1.0, 1.0])), "counts that do not add up": lambda: D.Multinomial(3, T([0.5, 0.5])).log_prob(T([1.0, 1.0])),
+        "not one hot": lambda: D.OneHotCategorical(T([0.5, 0.5])).log_prob(T([1.0, 1.0])), "counts that are too many": lambda: D.Multinomial(3, T([0.5, 0.5])).log_prob(T([2.0, 2.0])),
         "not a simplex": lambda: D.Dirichlet(one).log_prob(T([0.5, 0.6])), "event of another size": lambda: D.MultivariateNormal(one, cov).log_prob(T([1.0, 2.0, 3.0])),
         "beyond the end": lambda: D.GeneralizedPareto(*(t.tensor(v) for v in (0.0, 1.0, -0.5))).log_prob(t.tensor(3.0)), "cdf below the support": lambda: D.Pareto(T(1.0), T(2.0)).cdf(T(0.5)),
         "no cdf": lambda: D.Dirichlet(one).cdf(T([0.5, 0.5])), "no rsample": lambda: D.Poisson(one).rsample(), "many supports": lambda: D.Binomial(T([1.0, 2.0]), T([0.5, 0.5])).enumerate_support(),
@@ -305,4 +342,3 @@ def test_cases_name_every_distribution():
     kinds = {name for name in torch.distributions.__all__ if isinstance(getattr(torch.distributions, name), type) and issubclass(getattr(torch.distributions, name), torch.distributions.Distribution)}
     tried = {type(make()).__name__ for make in THEIRS.values()}
     assert kinds - {"Distribution", "ExponentialFamily"} <= tried
-    assert len(list(itertools.chain(THEIRS))) == len(OURS)

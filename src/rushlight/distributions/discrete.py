@@ -79,7 +79,8 @@ class Binomial(ByProbsOrLogits):
     @checked
     def log_prob(self, value):
         n = self.total_count
-        normalizer = n * rl.clamp(self.logits, min=0) + n * rl.log1p(rl.exp(-rl.abs(self.logits))) - rl.lgamma(n + 1)
+        positive = (rl.clamp(self.logits, min=0) + self.logits - rl.clamp(self.logits, max=0)) / 2        # its slope at 0 is 1/2, as it must be there
+        normalizer = n * positive + n * rl.log1p(rl.exp(-rl.abs(self.logits))) - rl.lgamma(n + 1)
         return value * self.logits - rl.lgamma(value + 1) - rl.lgamma(n - value + 1) - normalizer
 
     def entropy(self):

@@ -158,10 +158,14 @@ def _(p, q):
     return -ratio.log() + distance / q.scale + ratio * rl.exp(-distance / p.scale) - 1
 
 
+def _same_size(p, q, names):
+    if p.event_shape != q.event_shape:
+        raise ValueError(f"KL-divergence between two {names} with different event shapes cannot be computed: {tuple(p.event_shape)} and {tuple(q.event_shape)}")
+
+
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _(p, q):
-    if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+    _same_size(p, q, "Multivariate Normals")
     half = q._half_log_det() - p._half_log_det()
     shape = rl.broadcast_shapes(q._unbroadcasted_scale_tril.shape[:-2], p._unbroadcasted_scale_tril.shape[:-2])
     n = p.event_shape[0]
@@ -177,7 +181,9 @@ def _as_full(d):
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
-def _(p, q): return kl_divergence(_as_full(p), _as_full(q))
+def _(p, q):
+    _same_size(p, q, "Low Rank Multivariate Normals" if type(p) is type(q) else "(Low Rank) Multivariate Normals")
+    return kl_divergence(_as_full(p), _as_full(q))
 
 
 @register_kl(Wishart, Wishart)

@@ -51,7 +51,7 @@ class MultivariateNormal(Distribution):
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         name, matrix = next((n, v) for n, v in given.items() if v is not None)
         if matrix.dim() < 2:
-            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError(f"{name}{' matrix' if name == 'scale_tril' else ''} must be at least two-dimensional, with optional leading batch dimensions")
         batch_shape = rl.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         matrix = matrix.expand(batch_shape + (-1, -1))
         setattr(self, name, matrix)

@@ -83,7 +83,7 @@ def _div_node(given):
 
 @op(["div(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"],
-    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node,
+    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node, saves="self other",
     aliases=("divide",), samples=binary(nonzero=True))
 def div(self, other, rounding_mode=None):
     """`self / other`; `rounding_mode` "trunc" rounds towards zero, "floor" down."""
