@@ -147,11 +147,12 @@ def same_shape(a, b):
 
 class Output:
     """What the backend must produce. strides None: contiguous. dest: the index of the destination it is written to (in-place, out=),
-    else a buffer. kind 'output' or 'hidden'. alias: ('arg', k), ('none',) or a view tuple when no kernel is needed."""
-    __slots__ = ('node', 'strides', 'dest', 'kind', 'alias', 'shape')
+    else a buffer. kind 'output' or 'hidden'. alias: ('arg', k), ('none',) or a view tuple when no kernel is needed. room: the elements of its buffer,
+    where the strides leave gaps (None: as many as the result has)."""
+    __slots__ = ('node', 'strides', 'dest', 'kind', 'alias', 'shape', 'room')
 
-    def __init__(self, node, strides=None, dest=None, kind='output', alias=None, shape=None):
-        self.node, self.strides, self.dest, self.kind, self.alias = node, strides, dest, kind, alias
+    def __init__(self, node, strides=None, dest=None, kind='output', alias=None, shape=None, room=None):
+        self.node, self.strides, self.dest, self.kind, self.alias, self.room = node, strides, dest, kind, alias, room
         self.shape = shape if shape is not None else node.shape if node is not None else ()
 
     def __repr__(self):

@@ -65,6 +65,7 @@ class Joined:
         buffer = 0
         for o in p.outputs:
             if o.alias is not None: continue
+            if o.room is not None: raise Unjoinable('a result has gaps in its memory', number)
             node = move.node(o.node)
             strides = contiguous_strides(node.shape) if o.strides is None else tuple(move.integer(s) for s in o.strides)
             self.results[number, buffer] = node, strides

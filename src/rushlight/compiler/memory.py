@@ -25,7 +25,7 @@ class Allocator:
             strides = tuple(out.strides) if out.strides is not None else contiguous_strides(node.shape)
             if out.dest is not None: return Memory(('dest', out.dest), node.dtype, node.shape, strides)
             if node not in self.result_buffers:
-                self.result_buffers[node] = Buffer(out.kind, node.dtype, node.shape, strides, elements(node.shape))
+                self.result_buffers[node] = Buffer(out.kind, node.dtype, node.shape, strides, elements(node.shape) if out.room is None else out.room)
             return Memory(('buffer', self.result_buffers[node]), node.dtype, node.shape, strides)
         special = self.layouts(node)
         shape, strides, count = special if special else (node.shape, contiguous_strides(node.shape), elements(node.shape))

@@ -26,7 +26,7 @@ from .differentiate import differentiable, gradients, partition
 from .graph import DTYPE_OF_CODE, SCALAR_TYPE_NAME, Graph, Input, Output, hint_of, same_shape, verify
 from .promotion import can_cast
 from .structural import is_one
-from .symbolic import Program, SymInt, contiguous_strides, hint, known_equal
+from .symbolic import Program, SymInt, contiguous_strides, hint, known_equal, product
 from .transplant import Transplant, slots_of
 
 CONJ, NEG = 16, 32
@@ -399,6 +399,16 @@ def columns_strides(shape):
     return (*contiguous_strides(shape[:-2] + (shape[-1], shape[-2]))[:-2], 1, at_least_one(shape[-2])) if len(shape) > 1 else contiguous_strides(shape)
 
 
+def tall_layout(t, shape, vectors):
+    """(strides, elements of the buffer): the first rows of matrices (or vectors) with dense columns as long as the longer side of the first argument. Least
+    squares, where a right side's memory becomes the solution's."""
+    given = t.inputs[0].shape
+    rows = given[-2] if given[-2] >= given[-1] else given[-1]
+    if vectors: return (*contiguous_strides((*shape[:-1], rows))[:-1], 1), product((*shape[:-1], rows))
+    whole = (*shape[:-2], shape[-1], rows)
+    return (*contiguous_strides(whole)[:-2], 1, at_least_one(rows)), product(whole)
+
+
 def split_columns_strides(shape, count):
     """The same for matrices whose rows are `count` leading dimensions together, and whose columns are the others."""
     rows = 1
@@ -427,11 +437,24 @@ def transformed_strides(t, shape, words):
 def at_least_one(size): return 1 if isinstance(size, int) and size == 0 else size
 
 
+TALL = ('tall columns', 'tall vectors')
+
+
+def layout_of(t, number): return t.layout[number] if isinstance(t.layout, tuple) else t.layout
+
+
+def output_room(t, node, number):
+    """The elements of a result's buffer where its layout has gaps, else None."""
+    layout = layout_of(t, number)
+    return tall_layout(t, node.shape, layout == 'tall vectors')[1] if layout in TALL else None
+
+
 def output_strides(t, node, number=0):
     """Strides of a result; number: which of them, where the operator's layout says it for each (a tuple)."""
     shape = node.shape
-    layout = t.layout[number] if isinstance(t.layout, tuple) else t.layout
+    layout = layout_of(t, number)
     if layout == 'columns': return columns_strides(shape)
+    if layout in TALL: return tall_layout(t, shape, layout == 'tall vectors')[0]
     if layout.startswith('columns '): return split_columns_strides(shape, int(layout.split()[1]))
     if layout.startswith('transformed '): return transformed_strides(t, shape, layout.split()[1:])
     if layout == 'first innermost':       # the first dimension runs fastest
@@ -487,7 +510,8 @@ def planned(request):
         alias = t.aliases[i] if public else None
         if alias is not None: p.outputs.append(Output(node, alias=alias))
         elif public and t.dests is not None: p.outputs.append(Output(node, t.dests[i][1], dest=i))
-        else: p.outputs.append(Output(node, output_strides(t, node, i) if public else None, kind='output' if public else 'hidden'))
+        elif public: p.outputs.append(Output(node, output_strides(t, node, i), room=output_room(t, node, i)))
+        else: p.outputs.append(Output(node, kind='hidden'))
     return p
 
 

@@ -29,7 +29,7 @@ def push_forward(outputs, inputs, tangents):
 
 
 class TangentDef(registry.OpDef):
-    """The forward derivative of an operator, as an operator. Its tangents are results in the operator's own order; one that has none is 0-dim."""
+    """The forward derivative of an operator, as an operator. Its tangents are results in the operator's own order."""
 
     def __init__(self, primal):
         self.primal, self.prefix = primal, 'tangent{}_'.format(primal.name.count('.jvp') or '')      # tangents of tangents have names of their own
@@ -60,13 +60,14 @@ class TangentDef(registry.OpDef):
                 inputs.append(x.node)
                 tangents.append(t)
         found = push_forward(outputs, inputs, tangents)
-        return tuple(T.const(0.0, 'f32') if o is None or not differentiable(y.dtype) else T.expand(T.Sym(o), y.shape) if o is not None else o
-                     for o, y in zip(found, outputs)) if len(outputs) > 1 else self._sole(found[0], outputs[0])
+        of = [self._tangent(o, y) for o, y in zip(found, outputs)]
+        return tuple(of) if len(of) > 1 else of[0]
 
     @staticmethod
-    def _sole(tangent, output):
-        if tangent is None: return T.expand(T.const(0.0, output.dtype if differentiable(output.dtype) else 'f32'), output.shape)
-        return T.expand(T.Sym(tangent), output.shape)
+    def _tangent(tangent, output):
+        """Of one result: zeros where nothing varies it; a result that can have none (indices) gets a 0-dim one that nobody looks at."""
+        if not differentiable(output.dtype): return T.const(0.0, 'f32')
+        return T.expand(T.const(0.0, output.dtype) if tangent is None else T.Sym(tangent), output.shape)
 
 
 def derive(name):

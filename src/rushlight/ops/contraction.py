@@ -161,8 +161,8 @@ def _power_rule(self, n):
     return "keep"
 
 
-@op("matrix_power(Tensor self, int n) -> Tensor", rule=_power_rule, on="linalg torch Tensor", layout="contiguous", out=OUT_TENSOR_DTYPE, refuses="b",
-    kernel="addmm_impl_cpu_", samples=contractions("matrix_power"))
+@op("matrix_power(Tensor self, int n) -> Tensor", rule=_power_rule, on="linalg torch Tensor",
+    layout=lambda given: {1: "like", -1: "columns"}.get(given["n"], "contiguous"), out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_", samples=contractions("matrix_power"))
 def matrix_power(self, n):
     """A square matrix multiplied with itself: n factors by repeated squaring, the identity for 0, powers of the inverse for negative n."""
     if self.ndim < 2:

@@ -6,7 +6,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import OUT_TENSOR_DTYPE, broadcast_shapes, numel_of, shape_text
+from .common import OUT_TENSOR_DTYPE, broadcast_shapes, numel_of, required, shape_text
 from .contraction import matrix_norm
 from .factor import linalg_lu_factor_ex
 from .lapack import (
@@ -23,6 +23,7 @@ from .lapack import (
     need_square,
     on_diagonal,
     routine,
+    same_sizes,
     smaller,
     transposed,
 )
@@ -51,6 +52,37 @@ def embedded(w, dtype):
     return T.where(T.prim("eq", i, j), T.cast(T.unsqueeze(w, w.ndim), dtype), T.const(0, dtype))
 
 
+# ------------------------------------------------------------------------------------------------------------------------ phases
+# Complex eigenvectors and singular vectors are free in a factor of size 1 each. A loss that changes with it has no gradient.
+EIGENVECTORS = "The eigenvectors in the complex case are specified up to multiplication by e^{i phi}. The specified loss function depends on this quantity, so it is ill-defined."
+SINGULAR_VECTORS = ("The singular vectors in the complex case are specified up to multiplication by e^{i phi}. The specified loss function depends on this phase term, "
+                    "making it ill-defined.")
+PHASE_TOLERANCE = 1e-2
+
+
+@op("_free_of_phases(Tensor x, Tensor turn, str words) -> Tensor", on="-", out=False)
+def _free_of_phases(x, turn, words):
+    """x, after testing that the slopes of a loss along the phases of vectors, one for each column of x, are 0."""
+    condition = T.prim("le", T.prim("abs", turn), T.const(PHASE_TOLERANCE, turn.dtype))
+    return required(T.unsqueeze(condition, turn.ndim - 1), x, ("RuntimeError", words))
+
+
+# The test has no derivative, and the rest is x itself: stated, so that x is seen to come out linearly.
+@_free_of_phases.gradient("x")
+def _(grad):
+    return grad
+
+
+@_free_of_phases.gradient("turn")
+def _():
+    return None
+
+
+def turn_along(x):
+    """The imaginary parts on the diagonal of x = vectors^H @ their gradient: the loss's slopes along the phases."""
+    return T.prim("imag", diagonal_of(x))
+
+
 # ------------------------------------------------------------------------------------------------------------ hermitian matrices
 def _eigh(a, uplo, vectors, name="linalg.eigh"):
     need_square(a, name)
@@ -75,7 +107,9 @@ def _(grads, results):
     (g_w, g_v), (w, v) = grads, results
     inner = None
     if g_v is not None:
-        inner = off_diagonal(matmul(adjoint(v), g_v) / T.cast(differences(w), v.dtype))
+        turned = matmul(adjoint(v), g_v)
+        if T.is_complex(v.dtype): turned = _free_of_phases(turned, turn_along(turned), f"linalg_eigh_backward: {EIGENVECTORS}")
+        inner = off_diagonal(turned / T.cast(differences(w), v.dtype))
         inner = 0.5 * (inner + adjoint(inner))
     if g_w is not None:
         inner = embedded(g_w, v.dtype) if inner is None else inner + embedded(g_w, v.dtype)
@@ -95,16 +129,21 @@ def _(grad, self, UPLO):
 
 
 # -------------------------------------------------------------------------------------------------------------- general matrices
+SMALL = 32             # Up to this order double precision costs little more than single, and eigenvectors of matrices far from normal need its digits.
+
+
 def _eig(a, vectors):
     if a.dtype not in ELEMENT and not T.is_float(a.dtype):
         raise RuntimeError(f"Unknown Complex ScalarType for {T.dtype_word(a.dtype)}")
     need_square(a, "linalg.eig")
     need_float(a, "linalg.eig")
+    result = T.complex_dtype(a.dtype)
+    if a.shape[-1] <= SMALL: a = T.cast(a, "c128" if T.is_complex(a.dtype) else "f64")
     batch, n, wide = a.shape[:-2], a.shape[-1], T.complex_dtype(a.dtype)
     words = "The algorithm failed to converge; {order} off-diagonal elements of an intermediate tridiagonal form did not converge to zero."
     w, v, _ = routine("lapack_eig", batch, [((n,), wide), ((n, n) if vectors else (1, 1), wide), ((), "i32")], [columns(a, batch)], (n, int(vectors), 1),
                       [failure("linalg.eig", words, a.ndim > 2), ("RuntimeError", "torch.linalg.eig: input tensor should not contain infs or NaNs.")])
-    return T.reshape(w, (*batch, n)), matrices(v, batch)
+    return T.cast(T.reshape(w, (*batch, n)), result), T.cast(matrices(v, batch), result)
 
 
 @op("eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", on="linalg", layout=("contiguous", "columns"), node="LinalgEigBackward0",
@@ -120,6 +159,7 @@ def _(grads, results):
     inner, h = None, adjoint(v)
     if g_v is not None:
         turned = matmul(h, g_v)
+        turned = _free_of_phases(turned, turn_along(turned), f"linalg_eig_backward: {EIGENVECTORS}")
         along = T.cast(T.prim("real", diagonal_of(turned)), v.dtype)
         inner = off_diagonal((turned - matmul(h, v) * T.unsqueeze(along, along.ndim - 1)) / T.conj(differences(w)))
     if g_w is not None:
@@ -195,15 +235,17 @@ def _svd_gradient(g_u, g_s, g_vh, u, s, vh, full):
     gaps = T.cast(differences(squares), u.dtype)
     wide_s, inner = T.cast(s, u.dtype), None
     total = lambda a, b: b if a is None else a + b
-    if g_u is not None:
-        turned = matmul(adjoint(u), g_u)
-        inner = off_diagonal(skew(turned) / gaps) * T.unsqueeze(wide_s, s.ndim - 1)
-    if g_vh is not None:
-        inner = total(inner, T.unsqueeze(wide_s, s.ndim) * off_diagonal(skew(matmul(vh, adjoint(g_vh))) / gaps))
-    if T.is_complex(u.dtype) and g_u is not None:                # the phases that U and V share
+    of_u = None if g_u is None else matmul(adjoint(u), g_u)
+    of_v = None if g_vh is None else matmul(vh, adjoint(g_vh))
+    if T.is_complex(u.dtype):                                    # the phases that a pair of vectors shares
+        turn = turn_along(of_u if of_v is None else of_v if of_u is None else of_u + of_v)
+        if of_u is not None: of_u = _free_of_phases(of_u, turn, f"svd_backward: {SINGULAR_VECTORS}")
+        else: of_v = _free_of_phases(of_v, turn, f"svd_backward: {SINGULAR_VECTORS}")
+    if of_u is not None: inner = off_diagonal(skew(of_u) / gaps) * T.unsqueeze(wide_s, s.ndim - 1)
+    if of_v is not None: inner = total(inner, T.unsqueeze(wide_s, s.ndim) * off_diagonal(skew(of_v) / gaps))
+    if T.is_complex(u.dtype) and of_u is not None:
         # Only the imaginary part on the diagonal; with the gradient of V it cancels for every loss that does not depend on the phases.
-        along = diagonal_of(matmul(adjoint(u), g_u))
-        phase = T.prim("make_complex", T.expand(T.const(0, s.dtype), s.shape), T.prim("imag", along) / s)
+        phase = T.prim("make_complex", T.expand(T.const(0, s.dtype), s.shape), turn_along(of_u) / s)
         inner = total(inner, embedded(phase, u.dtype))
     if g_s is not None: inner = total(inner, embedded(g_s, u.dtype))
     out = matmul(matmul(u, inner), vh)
@@ -249,7 +291,7 @@ def svd(self, some, compute_uv):
     if not compute_uv:
         m, n = self.shape[-2:]
         nothing = lambda size: T.expand(T.const(0, self.dtype), (*self.shape[:-2], size, size))
-        return nothing(m), _svdvals(self), nothing(n)
+        return T.constant(nothing(m)), _svdvals(self), T.constant(nothing(n))
     u, s, vh = linalg_svd(self, not some)
     return u, s, adjoint(vh)
 
@@ -374,8 +416,15 @@ def pinverse(self, rcond):
 DRIVERS = {"gels": 0, "gelsy": 1, "gelsd": 2, "gelss": 3}
 
 
+def _is_vector(a, b):
+    """Whether b has vectors for right sides: it has one dimension, or the matrices' shapes without their columns."""
+    return b.ndim == 1 or b.ndim == a.ndim - 1 and same_sizes(b.shape, a.shape[:-1])
+
+
 @op("lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)", on="linalg",
-    layout=("columns", "contiguous", "contiguous", "contiguous"), node="LinalgLstsqBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("lstsq"))
+    layout=lambda given: ("tall vectors" if given["self"].ndim > 1 and _is_vector(given["self"], given["b"]) else "tall columns" if given["self"].ndim > 1 else "contiguous",
+                          "contiguous", "contiguous", "contiguous"),
+    node="LinalgLstsqBackward0", samples=linear_algebra("lstsq"))
 def linalg_lstsq(self, b, rcond, driver):
     """X with the smallest `norm(self @ X - b)`, by LAPACK's gels (full rank), gelsy (the default), gelsd or gelss."""
     return _lstsq(self, b, rcond, driver)
@@ -390,7 +439,7 @@ def _lstsq(a, b, rcond, driver):
     gap = a.ndim - b.ndim
     if gap not in (0, 1):
         raise RuntimeError(f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
-    vector = gap == 1
+    vector = _is_vector(a, b)
     if vector and not a.shape[-2] == b.shape[-1]: raise RuntimeError(f"{name}: input.size(-2) should match other.size(-1)")
     if not vector and not a.shape[-2] == b.shape[-2]: raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
     driver = "gelsy" if driver is None else driver
@@ -402,7 +451,8 @@ def _lstsq(a, b, rcond, driver):
     (m, n), k, real = a.shape[-2:], right.shape[-1], T.real_dtype(a.dtype)
     limit = T.size(m if m >= n else n, "f64") * T.const(T.epsilon(a.dtype), "f64") if rcond is None else T.cast(rcond, "f64")
     small, large = (n, m) if m >= n else (m, n)
-    errors = [failure(name, "The least squares solution could not be computed because the input matrix does not have full rank (error code: {order}).", bool(batch))]
+    errors = [failure(name, "The least squares solution could not be computed because the input matrix does not have full rank (error code: {order}).", bool(batch)),
+              failure(name, "input and other should not contain infs or NaNs.", bool(batch), "RuntimeError")]
     found, rank, s, _ = routine("lapack_lstsq", batch, [((k, large), a.dtype), ((), "i64"), ((small,), real), ((), "i32")],
                                 [columns(a, batch), columns(right, batch), limit], (m, n, k, DRIVERS[driver]), errors)
     whole = matrices(found, batch)
@@ -431,13 +481,17 @@ def _lstsq_gradient(grads, results, a, b):
     """The solution's gradient goes through the pseudo-inverse. The residuals are least where they are: only what is explicit in them has a slope."""
     (g, g_residuals), x = grads[:2], results[0]
     if T.is_complex(x.dtype): a, b = T.conj(a), T.conj(b)
-    vector = b.ndim == a.ndim - 1
+    vector = _is_vector(a, b)
     column = lambda v: None if v is None else T.unsqueeze(v, v.ndim) if vector else v
     g, right, x = column(g), column(b), column(x)
     g_a = g_b = None
     if g is not None:
+        # Golub and Pereyra's derivative of the pseudo-inverse P, applied to the right side: dx = P db - P dA x + (I - P A) dA^H P^H x + P P^H dA^H (b - A x).
+        # No product is larger than the right side, and x, which is known already, is not computed again from P.
         inverse = linalg_pinv(a)
-        g_a, g_b = pinv_gradient(matmul(g, adjoint(right)), a, inverse), matmul(adjoint(inverse), g)
+        h = adjoint(inverse)
+        g_b = matmul(h, g)
+        g_a = matmul(right - matmul(a, x), adjoint(matmul(inverse, g_b))) - matmul(g_b, adjoint(x)) + matmul(matmul(h, x), adjoint(g - matmul(inverse, matmul(a, g))))
     if g_residuals is not None and not _is_nothing(results[1]):
         more = 2 * (matmul(a, x) - right) * spread(g_residuals, x.dtype)
         g_a = matmul(more, adjoint(x)) if g_a is None else g_a + matmul(more, adjoint(x))
