@@ -13,11 +13,12 @@ from . import jit, log, special
 from .emit.beside import BesideEmitter, vector_axis
 from .emit.llvm import NestEmitter
 from .emit.values import MEMORY
-from .fuse import Fusion, normalise, partial_layout
+from .fuse import Fusion, partial_layout
 from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
 from .graph import closure as closure_of
 from .loops import Kernel, Memory, closure, is_zero
 from .memory import Allocator, hazard, share_temporaries
+from .normalise import normalise
 from .request import channels_last_strides, is_channels_last
 from .schedule import schedule
 from .steps import Step
