@@ -211,6 +211,7 @@ static Tensor* replay_chain(Tensor* base, const ViewStep& step) {
 
 // The base's gradient goes on unchanged outside the written region; inside, the writer says what it becomes.
 static bool apply_copy_slices(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
+  if (RL_UNLIKELY(n->released)) return raise_second_time();          // torch's node gives up its writer
   const ViewStep& step = *n->step;
   Node* writer = step.writer;
   Tensor* whole = copy_like(grads[0], step.source);

@@ -539,7 +539,7 @@ def compile_request(request):
     recipe['outputs'] = public
     constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and beneath_calls(o).attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
-    if p.backward is not None and t.definition is not None and t.definition.once: recipe['once'] = 1
+    if p.backward is not None and getattr(t.definition, 'once', False): recipe['once'] = 1
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

@@ -40,7 +40,7 @@ def _gather_index(index, name):
     return at_least_1d(T.cast(index, "i64"))
 
 
-@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, layout="contiguous", node="GatherBackward0",
+@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, once=True, layout="contiguous", node="GatherBackward0",
     out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("gather"))
 def gather(self, dim, index, sparse_grad):
     """`out[i][j] = self[index[i][j]][j]` for dim 0, and alike for others. The index may be smaller than self in other dimensions."""

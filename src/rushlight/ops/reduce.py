@@ -137,7 +137,7 @@ def _max_min(name, extreme, arg, pair):
     body.__name__ = name
     body.__doc__ = f"The {name}imum: of all elements, along `dim` (with indices), or of two tensors."
     return op([f"{name}(Tensor self) -> Tensor", f"{name}(Tensor self, Tensor other) -> Tensor",       # a 0-dim tensor is no dimension
-               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, layout="contiguous", out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True),
+               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, once=True, layout="contiguous", out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True),
               node=lambda given: f"{pair.capitalize()}Backward0" if "other" in given else f"{name.capitalize()}Backward{0 if 'dim' in given else 1}")(body)
 
 
@@ -145,7 +145,7 @@ max = _max_min("max", "amax", "argmax", "maximum")
 min = _max_min("min", "amin", "argmin", "minimum")
 
 
-@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", refuses="c",
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", once=True, rule=None, layout="contiguous", refuses="c",
     kernel="aminmax_cpu", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
@@ -419,7 +419,7 @@ def _running(name, better, doc):
             return x, T.const(0, "i64")
         return T.scan(better, x, d), T.scan("arg" + better, x, d)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, layout="contiguous", node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, once=True, layout="contiguous", node=f"{name.capitalize()}Backward0",
               refuses="c", kernel=f"{name}_cpu", out="expected scalar_type {result} but found {out}",
               samples=reduction(dim_required=True, keepdim=False))(body)
 

@@ -158,9 +158,10 @@ class _Orthogonal(Module):
         if not hasattr(self, "base"):
             if self.orthogonal_map != _OrthMaps.householder:
                 raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
-            reflectors, _ = rl.geqrf(frame)
+            reflectors, tau = rl.geqrf(frame)
             signs = reflectors.diagonal(dim1=-2, dim2=-1).sign()
-            reflectors.diagonal(dim1=-2, dim2=-1).copy_(rl.where(signs == 0, rl.ones_like(signs), signs))
+            # A column that needs no reflection has tau 0; forward reflects all the same, so the sign makes up for it.
+            reflectors.diagonal(dim1=-2, dim2=-1).copy_(rl.where(tau == 0, -signs, signs))
             return reflectors.mT if wide else reflectors
         if rows != columns:                                  # any further columns: they are made orthogonal to the given ones
             more = rl.randn((*frame.shape[:-2], rows, rows - columns), dtype=frame.dtype, device=frame.device)
