@@ -22,6 +22,9 @@ class Pool:
         options = (loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
         self.channels, self.processes = [], []
         forked = context.get_start_method() == "fork"
+        if forked:
+            from ... import plans
+            plans.source_stamp()                                    # what finding any kernel needs: read once here, not once in each worker
         for i in range(loader.num_workers):
             ours, theirs = context.Pipe()
             channel = Channel(theirs)
