@@ -25,7 +25,10 @@ class Pool:
         self.asked = 0                                              # questions in the pool's life: an answer to an older pass is known by its number
         self._iterator = None                                       # weak: a pool is held by its iterators, not the other way round
         forked = context.get_start_method() == "fork"
-        if forked: importlib.import_module("numpy")                 # the workers seed it: loaded once, before they are made
+        if forked:                                                  # what every worker needs is loaded once, before they are made
+            importlib.import_module("numpy")                        # they seed it
+            from ... import plans
+            plans.source_stamp()                                    # finding any kernel takes it
         for i in range(loader.num_workers):
             ours, theirs = context.Pipe()
             channel = Channel(theirs)
