@@ -91,6 +91,9 @@ ARGUMENTS = {
     "linalg.lstsq/grad_oriented": (MATRIX, lambda n: [positive(n), square(n), "gelsd"]), "linalg.pinv/singular": ((8, 32, 96), lambda n: [torch.randn(n, 4), torch.randn(n, 4)]),
     **{f"mvlgamma/mvlgamma_p_{p}": (COUNTS, lambda n, p=p: [torch.rand(n) + p, p]) for p in (1, 3, 5)},
     **{f"polygamma/polygamma_n_{k}": (COUNTS, lambda n, k=k: [torch.rand(n) + 0.5, k]) for k in range(5)},
+    # within their domains: outside torch answers NaN (or 0 for a place outside the volume) before it computes anything
+    "special.zeta": (COUNTS, lambda n: [torch.rand(n) * 4 + 1.5, torch.rand(n) * 5 + 0.5]), "igamma igammac": (COUNTS, lambda n: [torch.rand(n) * 5 + 0.1, torch.rand(n) * 5]),
+    "grid_sampler_3d": (VOLUME, lambda n: [volume(n), torch.rand(1, n, n, n, 3) * 2 - 1, 0, 0, False]),
     "special.polygamma/special_polygamma_n_0": (COUNTS, lambda n: [torch.rand(n) + 0.5, 0]),
 }
 BY_NAME = {name: value for names, value in ARGUMENTS.items() for name in names.split()}
