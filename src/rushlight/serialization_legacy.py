@@ -7,8 +7,8 @@ import struct
 
 import rushlight as rl
 
-from .serialization_guard import check_memo_of
 from .serialization import _TRUST, _bytes_of, _locator, _Storage, _StorageType, _swap_bytes, _Unpickler
+from .serialization_guard import check_memo_of
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
