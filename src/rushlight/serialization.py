@@ -21,6 +21,8 @@ from contextlib import contextmanager
 import rushlight as rl
 from rushlight import Tensor
 
+from .serialization_guard import Unchanged, check_memo
+
 __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals", "reduce_tensor"]
 
 _ALIGNMENT = 64
@@ -521,15 +523,19 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file, **options)
         self._read_storage = read_storage
         self._restricted = restricted
-        self._known = _known_names()
+        self._known, self._named = _known_names(), Unchanged()
+
+    def load(self):
+        if not self._restricted: return super().load()
+        with self._named: return super().load()
 
     def find_class(self, module: str, name: str):
         full = f"{module}.{name}"
         if full in self._known:
             known = self._known[full]
-            return known.cls if isinstance(known, _KnownClass) and not self._restricted else known
+            return self._named.watch(known) if self._restricted else known.cls if isinstance(known, _KnownClass) else known
         if full in _user_safe_globals:
-            return _user_safe_globals[full]
+            return self._named.watch(_user_safe_globals[full]) if self._restricted else _user_safe_globals[full]
         if self._restricted:
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
@@ -593,7 +599,7 @@ def _open_archive(file):
                                      "'PK')")
     try:
         return zipfile.ZipFile(file, "r")
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, ValueError) as error:      # versions, names and offsets that no archive has
         raise RuntimeError("PytorchStreamReader failed reading zip archive: failed finding central directory. "
                            f"The file is cut short or damaged ({error}); it cannot be read") from None
 
@@ -642,6 +648,8 @@ class _Records:
             return rl.empty(0, dtype=rl.uint8).untyped_storage()
         if self.mapped is not None and info.compress_type == 0:
             start = self._data_offset(info)
+            if start + nbytes > len(self.mapped):
+                raise RuntimeError(f"PytorchStreamReader failed reading file {name}: the file ends before the record does")
             return rl.frombuffer(memoryview(self.mapped)[start:start + nbytes], dtype=rl.uint8).untyped_storage()
         holder = rl.empty(nbytes, dtype=rl.uint8)
         target = memoryview(holder.numpy())
@@ -664,8 +672,11 @@ class _Records:
 
     def _data_offset(self, info) -> int:
         import struct
-        self.file.seek(info.header_offset + 26)
-        name_length, extra_length = struct.unpack("<HH", self.file.read(4))
+        self.file.seek(info.header_offset)
+        head = self.file.read(30)
+        if len(head) < 30 or head[:4] != b"PK\x03\x04":
+            raise RuntimeError("PytorchStreamReader failed reading zip archive: a record is not where the directory says")
+        name_length, extra_length = struct.unpack("<HH", head[26:])
         return info.header_offset + 30 + name_length + extra_length
 
 
@@ -701,6 +712,7 @@ def _load_archive(file, map_location, restricted: bool, use_mmap: bool, options:
 
     program = records.read("data.pkl")
     try:
+        if restricted: check_memo(program)
         return _Unpickler(io.BytesIO(program), read_storage, restricted, **options).load()
     except pickle.UnpicklingError as error:
         if not restricted:
