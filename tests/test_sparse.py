@@ -143,7 +143,7 @@ def test_order_is_checked_when_asked():
         torch.sparse_coo_tensor([[1, 0]], [1.0, 2.0], (2,), is_coalesced=True)
     assert not torch.sparse.check_sparse_tensor_invariants.is_enabled()
     unsorted = torch.sparse_csr_tensor([0, 2, 2], [1, 0], [1.0, 2.0], (2, 4))
-    assert unsorted.to_dense().tolist() == [[2, 1, 0, 0], [0, 0, 0, 0]] and unsorted.to_sparse().indices().tolist() == [[0, 0], [0, 1]]
+    assert unsorted.to_dense().tolist() == [[2, 1, 0, 0], [0, 0, 0, 0]] and unsorted.to_sparse().coalesce().indices().tolist() == [[0, 0], [0, 1]]
 
 
 def test_other_constructors():

@@ -39,7 +39,7 @@ EXPRESSIONS = {
 # torch's own internal assertions, and what it does not do for CSR and CSC, are not looked for here.
 MORE_HERE = {("sparse_csr", "half"), ("sparse_csc", "half"), ("sparse_csc", "square"), ("sparse_csc", "times dense"), ("sparse_csc", "abs"), ("sparse_csc", "relu"), ("sparse_csc", "negative"),
              ("sparse_csr", "pow"), ("sparse_csc", "pow"), ("sparse_csc", "kept"), ("sparse_csr", "norm"), ("sparse_csc", "norm"), ("sparse_csr", "any"), ("sparse_csc", "any"),
-             ("sparse_csc", "zero_"), ("sparse_csr", "zero_")}
+             ("sparse_csr", "difference"), ("sparse_csc", "difference")}
 
 
 def attempt(function, *args):
