@@ -148,15 +148,14 @@ def detach(input): return input.data
 
 
 @handles("zero_", in_place=True)
-def zero_(input):
-    if input.layout is not COO: return input._become(sparse_like(input.data, rl.zeros_like(input._stored)))
-    return input._become(_empty_like(input))
+def zero_(input): return input._become(_empty_like(input))
 
 
 def _empty_like(s, dtype=None):
-    if s.layout is not COO:
-        return sparse_like(s.data, rl.zeros(s._stored.shape, dtype=dtype or s.dtype))
     pattern = s._pattern
+    if s.layout is not COO:
+        outer, inner = pattern.indices
+        return assemble(pattern.resized(s.shape, (rl.zeros_like(outer), inner[:0])), rl.empty(pattern.value_shape(0), dtype=dtype or s.dtype))
     return assemble(Pattern(COO, s.shape, (rl.empty((pattern.sparse_dim, 0), dtype=rl.int64),)), rl.empty(pattern.value_shape(0), dtype=dtype or s.dtype))
 
 

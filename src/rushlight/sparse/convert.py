@@ -124,14 +124,11 @@ def _from_dense(x, layout, sparse_dim, node):
 def to_coo(s):
     if s.layout is COO:
         return s
-    if s.layout is CSR and _lines_in_order(s._pattern):
-        return assemble(Pattern(COO, s.shape, (s._pattern.places(),)), values_of(s))
-    return coalesce(assemble(Pattern(COO, s.shape, (s._pattern.places(),), coalesced=False), values_of(s)))
+    in_order = s.layout is CSR and _in_order(s._pattern.keys())            # columns one after the other are not in COO's order: as they lie, not coalesced
+    return assemble(Pattern(COO, s.shape, (s._pattern.places(),), coalesced=in_order), values_of(s))
 
 
-def _lines_in_order(pattern) -> bool:
-    keys = pattern.keys()
-    return keys.shape[0] < 2 or bool((keys[1:] > keys[:-1]).all())
+def _in_order(keys) -> bool: return keys.shape[0] < 2 or bool((keys[1:] > keys[:-1]).all())
 
 
 def compressed(s, layout):

@@ -48,8 +48,7 @@ def _as_sparse(dense, like):
 def sparse_sum(input, dim=None, dtype=None):
     """The sum of the elements along `dim` (all of them: one number). Its gradient is that of the stored elements. What is left of the sparse dimensions stays sparse."""
     if not is_sparse(input): return input.sum() if dim is None else input.sum(dim)
-    if input.layout is not COO:
-        raise RuntimeError(f"torch.sparse.sum expects a tensor of layout torch.sparse_coo, but got {input.layout}")
+    if input.layout is not COO: refuse("_sparse_sum", input)
     input = input if dtype is None else input.to(dtype)
     if dim is None or isinstance(dim, (tuple, list)) and not len(dim): return values_of(input).sum()
     dims = [wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]

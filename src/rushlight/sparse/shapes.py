@@ -4,10 +4,11 @@ from __future__ import annotations
 import rushlight as rl
 
 from .. import _C
+from ..autograd.function import Function
 from .convert import coalesce, to_coo, to_dense
 from .dispatch import handles
 from .pattern import COO, CSC, CSR, WORDS, Pattern
-from .tensor import assemble, is_sparse, refuse, values_of
+from .tensor import assemble, is_sparse, named, refuse, values_of
 
 
 def wrapped(dim: int, ndim: int) -> int:
@@ -123,9 +124,26 @@ def select(input, dim, index):
 def unbind(input, dim=0): return tuple(select(input, dim, i) for i in range(input.shape[wrapped(dim, input.dim())]))
 
 
+@named("SelectBackward0")
+class _Element(Function):
+    """One element, stored or not; its gradient is dense, as torch's."""
+
+    @staticmethod
+    def forward(ctx, s, index):
+        ctx.size, ctx.index = s.shape, index
+        return getitem(s.detach(), index)
+
+    @staticmethod
+    def backward(ctx, grad):
+        out = rl.zeros(ctx.size, dtype=grad.dtype)
+        return out.index_put(tuple(rl.tensor(i) for i in ctx.index), grad), None
+
+
 @handles("__getitem__")
 def getitem(input, key):
     if not is_sparse(input): refuse("index", key)
+    if input.requires_grad and isinstance(key, tuple) and len(key) == input.dim() == input._pattern.sparse_dim and all(isinstance(k, int) for k in key):
+        return _Element.apply(input, key)
     for k in key if isinstance(key, tuple) else (key,):
         if k is Ellipsis: continue
         if isinstance(k, bool) or not hasattr(type(k), "__index__") or isinstance(k, _C.Tensor) and k.dim(): refuse("slice", input)
