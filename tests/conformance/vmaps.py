@@ -17,6 +17,12 @@ from opdb import ARBITRARY_CHOICE, UNDEFINED, UP_TO_PHASES, Attempt, entries, sa
 import rushlight as rl
 
 SIZE = 3
+# torch draws without asking for randomness=; it has no ComplexHalf on its numpy side; sparse gradients are refused here as without vmap.
+LEFT_OUT = {"nn.functional.rrelu", "chalf", "nn.functional.embedding"}
+# Compared with torch's float64: its float32 is off by up to 2e-5 between its poles (polygamma), or by its own rounding of large powers (matrix_exp).
+DOUBLE = {"polygamma", "special.polygamma", "matrix_exp"}
+# Not batched here: a size or number is read from a varying tensor. It raises and names the call.
+REFUSED = {"linspace/tensor_overload", "logspace/tensor_overload", "histogram", "argwhere", "resize_"}
 
 
 def first_tensor(args):
@@ -58,16 +64,30 @@ def check_sample(info, ours, sample):
     expected = Attempt(torch.func.vmap(lambda t: info.op(*put(args, where, t), **kwargs)), (batch,), {})
     rl.manual_seed(7)
     got = Attempt(rl.func.vmap(lambda t: ours(*put(mine, where, t), **my_kwargs)), (my_batch,), {})
-    if expected.error is not None:
-        if got.error is not None: return []                     # both refuse
-        loop = Attempt(lambda: [info.op(*put(args, where, t.clone()), **kwargs) for t in batch], (), {})
-        if loop.error is not None: return None
-        columns = list(zip(*(flatten([one]) for one in loop.result)))
-        if any(not isinstance(t, torch.Tensor) or t.shape != c[0].shape for c in columns for t in c): return None
-        want = [torch.stack(c) for c in columns]
-    else: want = flatten([expected.result])
+    if expected.error is not None and got.error is not None: return []                     # both refuse
+    loop = Attempt(looped, (info.op, args, kwargs, where, batch), {})
+    if expected.error is not None and loop.error is not None: return None
     if got.error is not None: return [words_of(got.error)]
-    have = flatten([got.result])
+    found = compare(info, got.result, loop.result if expected.error is not None else expected.result)
+    # Where torch's rule differs from its own operator (roll of numbers, rounding of another kernel) the operator is right.
+    if found and info.name in DOUBLE: return compare(info, got.result, in_double(info.op, args, kwargs, where, batch))
+    return found if expected.error is not None or not found or loop.error is not None else compare(info, got.result, loop.result)
+
+
+def in_double(op, args, kwargs, where, batch):
+    wide = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
+    return [t.float() for t in looped(op, wide, kwargs, where, batch.double())]
+
+
+def looped(op, args, kwargs, where, batch):
+    """The examples one by one, stacked; ValueError when their results have different sizes."""
+    columns = list(zip(*(flatten([op(*put(args, where, t.clone()), **kwargs)]) for t in batch)))
+    if any(not isinstance(t, torch.Tensor) or t.shape != c[0].shape for c in columns for t in c): raise ValueError("different sizes")
+    return [torch.stack(c) for c in columns]
+
+
+def compare(info, got, expected) -> list[str]:
+    want, have = flatten([expected]), flatten([got])
     if info.name in UNDEFINED or info.name in UP_TO_PHASES or info.name in ARBITRARY_CHOICE and len(want) > 1: want, have = want[:1], have[:1]
     if len(want) != len(have): return [f"{len(have)} results, torch has {len(want)}"]
     out = []
@@ -82,7 +102,7 @@ def check_sample(info, ours, sample):
 
 def check(info, ours, limit: int = 2):
     """(samples compared, findings) of one entry."""
-    if torch.float32 not in info.dtypes: return 0, []
+    if torch.float32 not in info.dtypes or info.name in LEFT_OUT: return 0, []
     count, findings = 0, []
     for number, sample in enumerate(samples_of(info, torch.float32, False, limit)):
         found = check_sample(info, ours, sample)

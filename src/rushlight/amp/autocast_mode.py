@@ -15,7 +15,7 @@ __all__ = ["autocast", "custom_fwd", "custom_bwd", "is_autocast_available"]
 
 LOWER = frozenset("""
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution conv_tbc linear matmul mm bmm addmm addbmm baddbmm
-    linalg_vecdot linalg_multi_dot chain_matmul scaled_dot_product_attention
+    linalg_vecdot linalg_multi_dot chain_matmul scaled_dot_product_attention prelu
 """.split())
 FLOAT32 = frozenset("""
     avg_pool3d binary_cross_entropy grid_sampler grid_sampler_2d grid_sampler_3d grid_sample polar prod quantile nanquantile stft cdist trace
@@ -27,8 +27,11 @@ FLOAT32 = frozenset("""
     linalg_matrix_rank linalg_solve linalg_cholesky linalg_svdvals linalg_eigvals linalg_eigvalsh linalg_inv linalg_householder_product
     linalg_tensorinv linalg_tensorsolve geqrf qr svd triangular_solve fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d linalg_qr
     linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh linalg_lstsq linalg_inv_ex
+    _adaptive_avg_pool3d _max_unpool1d _max_unpool2d _max_unpool3d _hinge_embedding_loss _cosine_embedding_loss
 """.split())
 WIDEST = frozenset("stack cat index_copy".split())
+# One operator here, in torch a composition whose last product runs in the block's dtype: the result has it.
+ENDS_LOWER = frozenset("cov corrcoef linalg_pinv".split())
 _SUPPORTED = (_C.bfloat16, _C.float16)
 _WIDTH = {_C.bfloat16: 2, _C.float16: 2, _C.float32: 4}
 
@@ -82,6 +85,12 @@ def _widest(values):
     return max((t.dtype for t in tensors), key=_WIDTH.__getitem__) if any(t.dtype is _C.float32 for t in tensors) else _state.dtype["cpu"]
 
 
+def _padded_by_torch_in_float32(args, kwargs) -> bool:
+    """Reflection of one or two dimensions and replication of up to three are in torch's list."""
+    given = dict(zip(("self", "pad", "mode"), args), **kwargs)
+    return given["mode"] == "replicate" or given["mode"] == "reflect" and len(given["pad"]) <= 4
+
+
 def _guarded(function, types, args, kwargs):
     """A call of an operator inside a block: cast, then call it with the bit off."""
     kwargs = kwargs or {}
@@ -94,6 +103,10 @@ def _guarded(function, types, args, kwargs):
                 dtype = _state.dtype["cpu"]
             elif name in FLOAT32 and "dtype" not in kwargs:
                 dtype = _C.float32
+            elif name == "_pad_around" and _padded_by_torch_in_float32(args, kwargs):
+                dtype = _C.float32
+            elif name in ENDS_LOWER:
+                return _cast(function(*args, **kwargs), _state.dtype["cpu"])
             elif name in WIDEST:
                 dtype = _widest((*args, *kwargs.values()))
             if dtype is not None:

@@ -48,6 +48,7 @@ class Traced:
         self.key, self.definition = None, None     # definition: of an operator; a backward has none
         self.convolved = None             # a backward of a convolution: whether its gradients are channels_last
         self.spatial = False              # a backward of an operator that keeps channels_last: so do its gradients
+        self.once = False                 # a second backward through its node is refused
         self._derivative = None
 
 
@@ -139,6 +140,8 @@ def _trace_operator(request):
             targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
             t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
         t.node_name = definition.node(values) if callable(definition.node) else definition.node
+        once = getattr(definition, 'once', False)
+        t.once = bool(once(values) if callable(once) else once)
         if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
@@ -539,7 +542,7 @@ def compile_request(request):
     recipe['outputs'] = public
     constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and beneath_calls(o).attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
-    if p.backward is not None and getattr(t.definition, 'once', False): recipe['once'] = 1
+    if p.backward is not None and t.once: recipe['once'] = 1
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .. import _C, registry
 from ..autograd.forward_ad import DRAWN, bound
 from ..compiler.batching import NotBatched
+from ..functions import broadcast_shapes
 from ..utils import _pytree as tree
 
 SAME_SHAPE = {"conj", "_conj", "_neg_view", "resolve_conj", "resolve_neg", "view_as_real", "view_as_complex", "real", "imag", "detach", "alias", "contiguous",
@@ -30,7 +31,11 @@ class Level:
     def __init__(self, size, randomness): self.size, self.randomness = size, randomness
 
     # -- stand-ins
-    def batch_of(self, tensor): return tensor.__dict__.get("_batches", {}).get(self)
+    def batch_of(self, tensor):
+        batch = tensor.__dict__.get("_batches", {}).get(self)
+        if batch is not None and batch.shape[1:] != tensor.shape:
+            raise RuntimeError("vmap: resize_ (or another change of shape in place) of a varying tensor is not supported; use reshape")
+        return batch
 
     def wrap(self, batch):
         """The stand-in for a batch."""
@@ -61,6 +66,9 @@ class Level:
         return self._compiled(function, definition, args, kwargs)
 
     def _compiled(self, function, definition, args, kwargs):
+        if definition.name == "zero_" and self.batch_of(args[0]) is not None:
+            self.batch_of(args[0]).zero_()
+            return args[0]
         values = bound(definition, args, kwargs)
         mask, batches = "", {}
         for name, value in values.items():
@@ -72,7 +80,7 @@ class Level:
             batches["input" if name == "self" else name] = value
         batched = registry.find(definition.name + ".vmap")
         try: result = batched.op.function(**batches, **{batched.mask: mask, batched.chance: self.randomness})
-        except NotBatched: result = self._one_by_one(function, args, kwargs)
+        except (NotBatched, TypeError): result = self._one_by_one(function, args, kwargs)       # a form without a rule; a wrong call is refused there too
         target = args[0] if args else None
         if function.__name__ == definition.short_name + "_" and isinstance(target, _C.Tensor): return self._write(target, result, definition)
         if definition.mutated: raise RuntimeError(f"vmap: {definition.name} writes its arguments, which is not supported")
@@ -98,7 +106,8 @@ class Level:
 
     def _native(self, function, definition, args, kwargs):
         name = definition.name
-        if name in VALUE_SIZED or name == "_nonzero":
+        fixed = name == "masked_select" and self.batch_of(bound(definition, args, kwargs)["mask"]) is None       # the same mask for all: the same size
+        if name in VALUE_SIZED and not fixed:
             raise RuntimeError(f"vmap: It looks like you're attempting to use an operation whose result's size depends on values ({name}); "
                                "its results could have a different size for each example")
         if name.rstrip("_") in RANDOM: return self._draw(function, definition, args, kwargs)
@@ -107,6 +116,9 @@ class Level:
         batch = self.batch_of(values[first])
         if batch is None: return self.wrapped(self._one_by_one(function, args, kwargs))
         if name in SAME_SHAPE: return self.wrap(function(batch, *args[1:], **kwargs))
+        if name == "as_strided": return self._strided(batch, values)
+        if name == "masked_select" and self.batch_of(values["mask"]) is None: return self._selected(batch, values["mask"])
+        if name == "unfold" and batch.ndim == 1: return self.wrapped(self._one_by_one(function, args, kwargs))       # a number: it has no dimension to shift
         if name == "view" and "dtype" in values: return self.wrap(batch.view(values["dtype"]))
         if name in RESHAPES or name in EXPANDS:
             with _C.disable_torch_function(): shape = function(*args, **kwargs).shape
@@ -123,6 +135,16 @@ class Level:
             moved = {k: (tuple(map(shift, v)) if isinstance(v, tuple) else shift(v)) if k in DIMENSIONS else v for k, v in values.items() if k != first}
             return self.wrapped(definition.op.function(batch, **moved))
         return self.wrapped(self._one_by_one(function, args, kwargs))
+
+    def _strided(self, batch, values):
+        """as_strided counts from the start of an example's memory: the strides of the batch lead from one to the next."""
+        offset = values.get("storage_offset")
+        return self.wrap(batch.as_strided((self.size, *values["size"]), (batch.stride(0), *values["stride"]), batch.storage_offset() if offset is None else offset))
+
+    def _selected(self, batch, mask):
+        shape = broadcast_shapes(batch.shape[1:], mask.shape)
+        lead = batch.reshape(self.size, *(1,) * (len(shape) - batch.ndim + 1), *batch.shape[1:]).expand(self.size, *shape)
+        return self.wrap(lead[:, mask.expand(shape)])
 
     def _index(self, function, args, kwargs):
         if function.__name__ not in ("__getitem__", "__setitem__"): return function(*args, **kwargs)

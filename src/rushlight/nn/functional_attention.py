@@ -129,7 +129,7 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     if need_weights:
         scores = rl.bmm(q * math.sqrt(1.0 / width), k.transpose(-2, -1))
-        weights = rl.softmax(scores if mask is None else scores + mask, -1)
+        weights = rl.softmax(scores if mask is None else scores + mask.to(scores.dtype), -1)      # of a narrower dtype under autocast
         weights = functional.dropout(weights, p) if p > 0.0 else weights
         out = rl.bmm(weights, v)
     else:

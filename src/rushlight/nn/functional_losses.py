@@ -101,7 +101,9 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     if tuple(target.shape) == batch + outputs and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     dtype = input.dtype
-    if dtype in (rl.float16, rl.bfloat16) and (options is None or options.acc_dtype in (None, rl.float32)):
+    if rl.is_autocast_enabled("cpu"):
+        pass                                    # the linear layer and the loss are cast as such
+    elif dtype in (rl.float16, rl.bfloat16) and (options is None or options.acc_dtype in (None, rl.float32)):
         # The logits of half types stay float32, as inside one operator.
         input, linear_weight = input.float(), linear_weight.float()
         linear_bias, weight = (None if x is None else x.float() for x in (linear_bias, weight))
@@ -120,7 +122,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
     logits = functional.linear(input, linear_weight.reshape(-1, features), flat_bias).reshape(batch + outputs)
     loss = functional.cross_entropy(logits, target, weight=weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
-    return loss.to(dtype)
+    return loss if rl.is_autocast_enabled("cpu") else loss.to(dtype)
 
 
 def _lengths(value, name: str, batch: int) -> list[int]:

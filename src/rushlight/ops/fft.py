@@ -22,7 +22,7 @@ def _transform(name, x, d, out_size, dtype, length, options, scale, size):
     return T.reshape(out, (*x.shape[:d], out_size, *x.shape[d + 1:]))
 
 
-@op("_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor", once=True, on="-", out=False)
+@op("_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor", on="-", out=False)
 def _fft_c2c(self, dim, normalization, forward):
     """The complex transform of some dimensions; the last one scales."""
     size = numel_of(self.shape[d] for d in dim)
@@ -57,7 +57,7 @@ def _(grad, self, dim, normalization, onesided):
     return T.prim("real", _fft_c2c(grad, dim, normalization, False))
 
 
-@op("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", once=True, on="-", out=False)
+@op("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", on="-", out=False)
 def _fft_c2r(self, dim, normalization, last_dim_size):
     """The inverse of `_fft_r2c`: real numbers from half of a spectrum."""
     last, out = dim[-1], self
@@ -222,8 +222,10 @@ def _define(name, pair, doc, kind):
     layout = lambda given: _layout_of_dims(given, kind)
     options = dict(on="fft", layout=layout, node=node)
     one, several = pair
+    if name in ("rfft", "ihfft"): options["once"] = True                 # torch's transform of real numbers keeps them
+    single = {**options, "once": lambda given: not T.is_complex(given["self"].dtype)} if name in ("fft", "ifft") else options
 
-    @op(f"{name}(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", samples=transforms(kind, 1), **options)
+    @op(f"{name}(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor", samples=transforms(kind, 1), **single)
     def of_one(self, n, dim, norm): return one(self, n, dim, norm)
 
     @op(f"{name}2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor", samples=transforms(kind, 2), **options)
