@@ -1,6 +1,8 @@
 """DataLoader: batches from a dataset, fetched in this process or by workers (workers.py)."""
 from __future__ import annotations
 
+import weakref
+
 import rushlight as rl
 
 from .collate import default_collate, default_convert
@@ -65,7 +67,7 @@ class DataLoader:
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         self.persistent_workers = persistent_workers
-        self._pool = None
+        self._pool = self._iterator = None
         self._is_stream = isinstance(dataset, IterableDataset)
         if self._is_stream:
             if shuffle not in (None, False):
@@ -118,10 +120,16 @@ class DataLoader:
             return _Iterator(self)
         from .workers import ManyIterator, Pool
         seed = rl.empty((), dtype=rl.int64).random_(generator=self.generator).item()
-        pool = self._pool or Pool(self)
-        if self.persistent_workers:
-            self._pool = pool
-        return ManyIterator(self, pool, seed)
+        if not self.persistent_workers:
+            return ManyIterator(self, Pool(self), seed)
+        iterator = self._iterator() if self._iterator is not None else None
+        if self._pool is not None and iterator is not None and iterator.pool is self._pool:
+            iterator.begin(seed)                          # as in torch there is one: workers that stay serve one pass at a time
+            return iterator
+        self._pool = self._pool or Pool(self)
+        iterator = ManyIterator(self, self._pool, seed)
+        self._iterator = weakref.ref(iterator)            # not more: the loader must go when its user lets go of it
+        return iterator
 
     def _drop_pool(self) -> None:
         self._pool = None

@@ -8,9 +8,10 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from .transport import Channel, Closed
+from .transport import Channel, Closed, Lender
 
 _info = None
+lender: Lender | None = None            # in a worker: where batches are made
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,9 @@ class Fetcher:
 
 def run(channel: Channel, inherited, dataset, options, worker, workers, init):
     """The worker's life. `inherited`: the loader's ends of other workers' connections, which a fork hands down and which would keep them open."""
-    global _info
+    global _info, lender
     import rushlight as rl
+    lender = Lender()
     for other in inherited: other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)                    # Ctrl-C is the main process's; it ends its workers
     rl.set_num_threads(1)
@@ -102,15 +104,15 @@ def run(channel: Channel, inherited, dataset, options, worker, workers, init):
                     fetch = Fetcher(dataset, *options)
                 except Exception: failure = ExceptionWrapper(f"in DataLoader worker process {worker}")       # noqa: BLE001
                 continue
-            number, index = value
+            *number, index = value                                  # the pass and the number in it
             if failure is not None: answer = failure
             else:
                 try: answer = fetch(index)
                 except Exception as error:                         # noqa: BLE001 - whatever a dataset raises is raised in the loader
                     ended = isinstance(error, StopIteration) and options[-1]
                     answer = End() if ended else ExceptionWrapper(f"in DataLoader worker process {worker}")
-            try: channel.send((number, answer))
+            try: channel.send((*number, answer))
             except Closed: raise
-            except Exception: channel.send((number, ExceptionWrapper(f"in DataLoader worker process {worker}, sending a batch")))       # noqa: BLE001
+            except Exception: channel.send((*number, ExceptionWrapper(f"in DataLoader worker process {worker}, sending a batch")))       # noqa: BLE001
             del answer
     except Closed: pass                                             # the loader is done, or gone

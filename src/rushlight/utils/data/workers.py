@@ -21,6 +21,7 @@ class Pool:
         if context is None or isinstance(context, str): context = multiprocessing.get_context(context)
         options = (loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
         self.channels, self.processes = [], []
+        self.passes = 0                                             # how often the data was begun
         forked = context.get_start_method() == "fork"
         if forked:
             from ... import plans
@@ -59,7 +60,15 @@ class ManyIterator:
     """One pass over the data, fetched by worker processes. Batches come in the sampler's order, whoever is first (`in_order=False`: as they come)."""
 
     def __init__(self, loader, pool, seed):
-        self.loader, self.pool, self.seed = loader, pool, seed
+        self.loader, self.pool = loader, pool
+        self.begin(seed)
+
+    def begin(self, seed):
+        """A new pass. What the workers still send of one that was left early is told by its pass and dropped."""
+        loader = self.loader
+        self.seed = seed
+        self.pool.passes += 1
+        self.current = self.pool.passes
         self.sampler = iter(loader._index_sampler)
         workers = loader.num_workers
         self.sent = self.given = 0
@@ -89,7 +98,7 @@ class ManyIterator:
         number, self.sent = self.sent, self.sent + 1
         self.owner[number] = i
         self.waiting.append(number)
-        self._tell(i, ("fetch", (number, index)))
+        self._tell(i, ("fetch", (self.current, number, index)))
 
     def __next__(self):
         while not self.done:
@@ -127,11 +136,11 @@ class ManyIterator:
                 self._finish()
                 raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
         for channel in ready:
-            try: number, batch = channel.receive()
+            try: of_pass, number, batch = channel.receive()
             except Closed:
                 self._dead(channels.index(channel))
                 return
-            self.ready[number] = batch
+            if of_pass == self.current: self.ready[number] = batch
 
     def _dead(self, i):
         process = self.pool.processes[i]
