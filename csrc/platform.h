@@ -147,7 +147,8 @@ inline int shared_new(size_t bytes, long long* room) {
     if (fd < 0) return -1;
     shm_unlink(name);
     struct statvfs system;
-    if (fstatvfs(fd, &system) == 0 && (unsigned long long)system.f_bavail * system.f_frsize < bytes) {
+    bool limited = fstatvfs(fd, &system) == 0 && system.f_blocks > 0;          // a file system without a limit says 0 blocks
+    if (limited && (unsigned long long)system.f_bavail * system.f_frsize < bytes) {
       *room = (long long)((unsigned long long)system.f_bavail * system.f_frsize);
       close(fd);
       errno = ENOSPC;
@@ -210,6 +211,15 @@ inline size_t physical_memory() {
 #else
   auto pages = sysconf(_SC_PHYS_PAGES);
   return pages > 0 ? (size_t)pages * page_size() : (size_t)1 << 32;
+#endif
+}
+
+// Runs `parent` in a process that is about to fork.
+inline void before_fork(void (*parent)()) {
+#ifdef _WIN32
+  (void)parent;
+#else
+  pthread_atfork(parent, nullptr, nullptr);
 #endif
 }
 

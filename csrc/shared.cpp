@@ -4,16 +4,43 @@
 // behind when they die, however they die. A forked child sees the mapping without any of this.
 #include "element.h"
 #include "platform.h"
+#include <atomic>
 #include <unordered_map>
 
 namespace rl {
 
 bool add_tensor_methods(PyMethodDef* defs);     // interop.cpp
 
-struct Mapping { int fd; void* data; int64_t bytes; };
+// Fresh shared memory is dear: the system clears every page and enters it in a table when it is first touched, which for a batch of images costs more than
+// sending it. So memory can be lent: who made it keeps it, a word behind the data says where it is, and the receiver, when its storage dies, gives it
+// back by that word, for the next batch. The receiver must be the only other one who sees it: memory whose descriptor was handed on, or that a fork has seen, is
+// not given back; nor is memory that was sent twice. Then the maker simply never gets it again, and lets go of it.
+enum Lent : int64_t { HOME = 0, AWAY = 1, BACK = 2 };
+
+struct Mapping {
+  int fd;
+  void* data;
+  int64_t bytes;
+  std::atomic<int64_t>* word = nullptr;      // in the shared memory itself; null: not lent
+  bool borrowed = false, seen_by_others = false;
+  int64_t forks = 0;                         // how often this process had forked when it was made
+};
+static int64_t forks = 0;
+static int64_t word_place(int64_t nbytes) { return (nbytes + 63) / 64 * 64; }
+static int64_t bytes_with_word(int64_t nbytes) { return word_place(nbytes) + 64; }
+static void attach_word(Mapping* m, int64_t nbytes, bool borrowed) {
+  static_assert(std::atomic<int64_t>::is_always_lock_free, "the word is shared between processes");
+  static bool counted = false;
+  if (!counted) { counted = true; platform::before_fork([] { forks++; }); }
+  m->word = reinterpret_cast<std::atomic<int64_t>*>((char*)m->data + word_place(nbytes));
+  m->borrowed = borrowed;
+  m->forks = forks;
+}
+
 static std::unordered_map<Storage*, Mapping*>& mappings() { static std::unordered_map<Storage*, Mapping*> m; return m; }
 
 static void mapping_drop(Mapping* m) {
+  if (m->borrowed && !m->seen_by_others && m->forks == forks) m->word->store(BACK, std::memory_order_release);
   platform::shared_unmap(m->data, (size_t)m->bytes);
   platform::handle_close(m->fd);
   delete m;
@@ -38,7 +65,9 @@ static Mapping* mapping_new(int fd, int64_t bytes) {
     platform::handle_close(fd);
     return nullptr;
   }
-  return new Mapping{fd, data, bytes};
+  Mapping* m = new Mapping;
+  m->fd = fd, m->data = data, m->bytes = bytes;
+  return m;
 }
 
 static Mapping* mapping_fresh(int64_t bytes) {
@@ -83,12 +112,46 @@ static PyObject* storage_share_fd(PyObject* self, PyObject*) {
   if (!s || !share_storage(s)) return nullptr;
   auto found = mappings().find(s);
   if (found == mappings().end()) return raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
+  found->second->seen_by_others = true;
   return Py_BuildValue("(iL)", found->second->fd, (long long)s->nbytes);
 }
 
+// _lend(storage) -> (file descriptor, bytes, whether the receiver gives it back): as _share_fd_cpu_, for a receiver that takes it with _storage_from_fd.
+static PyObject* lend(PyObject*, PyObject* object) {
+  if (!PyObject_TypeCheck(object, UntypedStorageType)) return raise(PyExc_TypeError, "_lend takes a storage");
+  Storage* s = storage_of(object);
+  if (!s || !share_storage(s)) return nullptr;
+  auto found = mappings().find(s);
+  if (found == mappings().end()) return raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
+  Mapping* m = found->second;
+  bool lent = m->word && !m->borrowed && !m->seen_by_others && m->forks == forks && m->word->load(std::memory_order_acquire) == HOME;
+  if (lent) m->word->store(AWAY, std::memory_order_release);
+  else m->seen_by_others = true;
+  return Py_BuildValue("(iLO)", m->fd, (long long)s->nbytes, lent ? Py_True : Py_False);
+}
+
+// _take_back(list of storages) -> the first that came back and that nobody here holds except the list, or None. It stays in the list.
+static PyObject* take_back(PyObject*, PyObject* list) {
+  if (!PyList_Check(list)) return raise(PyExc_TypeError, "_take_back takes a list");
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    PyObject* object = PyList_GET_ITEM(list, i);
+    if (!PyObject_TypeCheck(object, UntypedStorageType) || Py_REFCNT(object) != 1) continue;
+    Storage* s = storage_of(object);
+    if (!s) return nullptr;
+    auto found = mappings().find(s);
+    if (s->rc != 1 || found == mappings().end()) continue;
+    Mapping* m = found->second;
+    if (!m->word || m->borrowed || m->seen_by_others || m->forks != forks || m->word->load(std::memory_order_acquire) == AWAY) continue;      // at home: an error kept it from being sent
+    m->word->store(HOME, std::memory_order_release);
+    return Py_NewRef(object);
+  }
+  Py_RETURN_NONE;
+}
+
 // A storage object over a mapping, which it takes over; null passes through.
-static PyObject* storage_over(Mapping* m, int64_t nbytes) {
+static PyObject* storage_over(Mapping* m, int64_t nbytes, bool with_word = false, bool borrowed = false) {
   if (!m) return nullptr;
+  if (with_word) attach_word(m, nbytes, borrowed);
   Storage* s = storage_external(m->data, nbytes, release_mapping, m);
   if (!s) { mapping_drop(m); return nullptr; }
   s->flags |= ST_SHARED | ST_EXTERNAL;
@@ -98,25 +161,27 @@ static PyObject* storage_over(Mapping* m, int64_t nbytes) {
   return object;
 }
 
-// _storage_from_fd(fd, nbytes) -> UntypedStorage over the memory behind a received descriptor, which is taken over.
+// _storage_from_fd(fd, nbytes, lent=False) -> UntypedStorage over the memory behind a received descriptor, which is taken over. lent: to be given back.
 static PyObject* storage_from_fd(PyObject*, PyObject* args) {
   int fd;
   long long nbytes;
-  if (!PyArg_ParseTuple(args, "iL:_storage_from_fd", &fd, &nbytes)) return nullptr;
+  int lent = 0;
+  if (!PyArg_ParseTuple(args, "iL|p:_storage_from_fd", &fd, &nbytes, &lent)) return nullptr;
   long long there = platform::shared_size(fd);
-  if (nbytes < 0 || there < nbytes || there < 1) {
+  if (nbytes < 0 || there < (lent ? bytes_with_word(nbytes) : nbytes) || there < 1) {
     platform::handle_close(fd);
     return raise(PyExc_RuntimeError, "the shared memory holds %lld bytes, %lld were announced", there, nbytes);
   }
-  return storage_over(mapping_new(fd, nbytes > 0 ? nbytes : 1), nbytes);
+  return storage_over(mapping_new(fd, lent ? bytes_with_word(nbytes) : nbytes > 0 ? nbytes : 1), nbytes, lent, lent);
 }
 
-// _new_shared_storage(nbytes) -> UntypedStorage of fresh shared memory, all zero.
+// _new_shared_storage(nbytes, lendable=False) -> UntypedStorage of fresh shared memory, all zero.
 static PyObject* new_shared_storage(PyObject*, PyObject* args) {
   long long nbytes;
-  if (!PyArg_ParseTuple(args, "L:_new_shared_storage", &nbytes)) return nullptr;
+  int lendable = 0;
+  if (!PyArg_ParseTuple(args, "L|p:_new_shared_storage", &nbytes, &lendable)) return nullptr;
   if (nbytes < 0) return raise(PyExc_RuntimeError, "shared memory of %lld bytes", nbytes);
-  return storage_over(mapping_fresh(nbytes > 0 ? nbytes : 1), nbytes);
+  return storage_over(mapping_fresh(lendable ? bytes_with_word(nbytes) : nbytes > 0 ? nbytes : 1), nbytes, lendable);
 }
 
 static PyMethodDef tensor_methods[] = {
@@ -127,8 +192,10 @@ static PyMethodDef storage_methods[] = {
     {"share_memory_", storage_share_memory, METH_NOARGS, "share_memory_()\n--\n\nMove the bytes to shared memory. Returns the storage."},
     {"_share_fd_cpu_", storage_share_fd, METH_NOARGS, "_share_fd_cpu_()\n--\n\n(file descriptor, bytes) of the shared memory."},
     {nullptr, nullptr, 0, nullptr}};
-static PyMethodDef functions[] = {{"_storage_from_fd", storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes)\n--\n\nThe storage behind a file descriptor."},
-    {"_new_shared_storage", new_shared_storage, METH_VARARGS, "_new_shared_storage(nbytes)\n--\n\nA storage of fresh shared memory."}, {nullptr, nullptr, 0, nullptr}};
+static PyMethodDef functions[] = {{"_storage_from_fd", storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes, lent=False)\n--\n\nThe storage behind a file descriptor."},
+    {"_lend", lend, METH_O, "_lend(storage)\n--\n\n(file descriptor, bytes, whether the receiver gives the memory back)."},
+    {"_take_back", take_back, METH_O, "_take_back(list)\n--\n\nA storage of the list that was lent, came back, and is held by nobody else; or None."},
+    {"_new_shared_storage", new_shared_storage, METH_VARARGS, "_new_shared_storage(nbytes, lendable=False)\n--\n\nA storage of fresh shared memory."}, {nullptr, nullptr, 0, nullptr}};
 
 bool init_shared(PyObject* m) {
   for (PyMethodDef* def = storage_methods; def->ml_name; def++) {

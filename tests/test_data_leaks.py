@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.utils.data import DataLoader, Dataset
+from rushlight.utils.data.transport import Lender
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -66,5 +67,6 @@ def test_many_batches_leave_nothing(workers, persistent):
     print(f"\n{BATCHES} batches, {workers} workers, persistent {persistent}\n  before {before}\n  after  {after}")
     assert after.children == before.children and (not before.children or persistent)
     assert after.shared == before.shared
-    for pid, count in before.descriptors.items(): assert after.descriptors[pid] <= count + 1, "descriptors"      # a batch may be on its way
+    # Batches may be on their way, and a worker keeps a few pieces of memory to use again; 300 lost ones would show.
+    for pid, count in before.descriptors.items(): assert after.descriptors[pid] <= count + (1 if pid == os.getpid() else Lender.EACH), "descriptors"
     for pid, size in before.resident.items(): assert after.resident[pid] < size + 4e6, "memory"

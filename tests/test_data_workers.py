@@ -203,3 +203,64 @@ class Viewed(Dataset):
     def __init__(self, items): self.items = items
     def __len__(self): return len(self.items)
     def __getitem__(self, i): return self.items[i]["a"]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_pass_left_early_does_not_leak_into_the_next(shuffle):
+    """Workers that stay still answer for the pass that was left; none of it may turn up in the next."""
+    loader = DataLoader(Numbers(), batch_size=4, shuffle=shuffle, num_workers=2, persistent_workers=True)
+    for stop in (1, 2, 5, 1):
+        for number, _ in enumerate(loader):
+            if number == stop: break
+        seen = [(b["i"].tolist(), b["x"][:, 0, 0].long().tolist()) for b in loader]
+        assert all(i == x for i, x in seen) and sorted(n for i, _ in seen for n in i) == list(range(50))
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    assert second is first and len(list(second)) == 13 and not list(first)
+
+
+class Kept(Dataset):
+    """Collated batches that the dataset keeps, and sends again."""
+    def __init__(self): self.made = {}
+    def __len__(self): return 12
+    def __getitem__(self, i):
+        if i % 3 == 0: self.made[i] = rl.utils.data.default_collate([rl.full((500,), float(i)) for _ in range(2)])
+        return self.made[i - i % 3] if i % 3 < 2 else rl.utils.data.default_collate([rl.full((500,), float(i)) for _ in range(2)])
+
+
+def test_memory_that_is_lent_again_is_never_in_use():
+    """Batches held here, given on to other processes, or kept and sent twice by the dataset stay what they were, however many are made after them."""
+    def expect(batches): return [b.flatten()[0].item() for b in batches] == [float(n * 4) for n in range(len(batches))] and all(b.amin() == b[0].amin() and b.amax() == b[-1].amax() for b in batches)
+    loader = DataLoader(Rows(400), batch_size=4, num_workers=2, persistent_workers=True)
+    assert expect(list(loader))                          # all held
+    used, read = set(), []
+    for number, batch in enumerate(loader):
+        assert rl.equal(batch[:, 0], rl.arange(4.0) + 4 * number) and rl.equal(batch[:, 0], batch[:, -1])
+        used.add(os.fstat(batch.untyped_storage()._share_fd_cpu_()[0]).st_ino if number < 10 else 0)
+        if number % 7 == 0: read.append((number, batch.numpy()))          # a view of numpy's holds the memory too
+        if number == 20: held = batch
+        if number == 21 and os.fork() == 0:                               # a copy of this process sees the batches of this moment
+            time.sleep(0.3)
+            os._exit(0 if rl.equal(held[:, 0], rl.arange(4.0) + 80) and rl.equal(batch[:, 5], rl.arange(4.0) + 84) else 1)
+    assert len(used) == 11                               # those whose descriptor was asked for never came again
+    assert all((view[:, 3] == [4 * n, 4 * n + 1, 4 * n + 2, 4 * n + 3]).all() for n, view in read) and rl.equal(held[:, 7], rl.arange(4.0) + 80)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+    sent = list(DataLoader(Kept(), batch_size=None, num_workers=1))
+    assert [b[0, 0].item() for b in sent] == [0, 0, 2, 3, 3, 5, 6, 6, 8, 9, 9, 11] and all(b.amin() == b.amax() for b in sent)
+
+
+class Rows(Dataset):
+    def __init__(self, count): self.count = count
+    def __len__(self): return self.count
+    def __getitem__(self, i): return rl.full((3000,), float(i))
+
+
+def test_memory_comes_again():
+    """In a loop that holds one batch at a time few pieces of memory serve all."""
+    places = set()
+    for batch in DataLoader(Rows(400), batch_size=4, num_workers=1):
+        with open("/proc/self/maps") as maps:
+            line = next(line for line in maps if int(line.split("-")[0], 16) <= batch.data_ptr() < int(line.split("-")[1].split()[0], 16))
+        places.add(line.split()[4])                      # the memory object's number
+    assert 1 <= len(places) <= 8

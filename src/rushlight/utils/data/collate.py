@@ -79,10 +79,10 @@ def default_collate(batch):
 
 def _shared_room(batch, first):
     """In a worker the batch is made in shared memory, so that sending it copies nothing."""
-    from .worker import get_worker_info
-    if get_worker_info() is None or first.requires_grad or type(first) is not Tensor: return None
+    from . import worker
+    if worker.lender is None or first.requires_grad or type(first) is not Tensor: return None
     from .transport import shared_empty
-    return shared_empty((len(batch), *first.shape), first.dtype)
+    return shared_empty((len(batch), *first.shape), first.dtype, worker.lender)
 
 
 def _collate_mapping(batch, first):

@@ -8,9 +8,10 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from .transport import Channel, Closed
+from .transport import Channel, Closed, Lender
 
 _info = None
+lender: Lender | None = None            # in a worker: where batches are made
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ class Fetcher:
 
 def run(channel: Channel, inherited, dataset, options, worker, workers, seed, init):
     """The worker's life. `inherited`: the loader's ends of other workers' connections, which a fork hands down and which would keep them open."""
-    global _info
+    global _info, lender
     import numpy
 
     import rushlight as rl
+    lender = Lender()
     for other in inherited: other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)                    # Ctrl-C is the main process's; it ends its workers
     rl.set_num_threads(1)
