@@ -12,6 +12,7 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
 from . import jit, log, special
 from .emit.beside import BesideEmitter, vector_axis
 from .emit.llvm import NestEmitter
+from .emit.narrow import NarrowEmitter, narrow_columns
 from .emit.values import MEMORY
 from .fuse import Fusion, partial_layout
 from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
@@ -26,9 +27,9 @@ from .symbolic import product
 
 
 def nest_step(kernel, program):
-    axis = vector_axis(kernel, program)
-    if axis is not None:
-        emitter = BesideEmitter(kernel, program, axis)
+    axis, narrow = vector_axis(kernel, program), narrow_columns(kernel, program)
+    if axis is not None or narrow is not None:
+        emitter = BesideEmitter(kernel, program, axis) if axis is not None else NarrowEmitter(kernel, program, narrow)
         step = Step(emitter, emitter.units, emitter.grain, emitter.cost, None, kernel)
     else: step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
     step.read = [e for e in closure(kernel.roots()) if e.op in ('load', 'combine')]
