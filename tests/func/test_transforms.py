@@ -114,7 +114,7 @@ def test_an_example_has_no_value(f):
     (lambda: vmap(lambda a: a, in_dims=2)(rl.ones(2)), ValueError, "in_dim=2"), (lambda: vmap(lambda a: a)(3), ValueError, "non-Tensor"),
     (lambda: vmap(lambda a: 1)(rl.ones(2)), ValueError, "must only return Tensors"), (lambda: vmap(lambda a: a[a > 0])(rl.ones(2, 3)), RuntimeError, "vmap"),
     (lambda: grad(lambda a: a)(rl.ones(2)), RuntimeError, "scalar Tensor"), (lambda: grad(lambda a: 1.0)(rl.ones(2)), RuntimeError, "return a Tensor"),
-    (lambda: jvp(rl.sin, (rl.ones(2),), (rl.ones(3),)), RuntimeError, "same size"), (lambda: vmap(lambda a: a, randomness="no"), RuntimeError, "randomness"),
+    (lambda: jvp(rl.sin, (rl.ones(2),), (rl.ones(3),)), RuntimeError, "different size"), (lambda: vmap(lambda a: a, randomness="no"), RuntimeError, "randomness"),
 ])
 def test_refused(call, error, words):
     with pytest.raises(error, match=words): call()
