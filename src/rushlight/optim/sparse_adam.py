@@ -18,9 +18,9 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
-        complex_params = [i for group in self.param_groups for i, param in enumerate(group["params"]) if param.is_complex()]
+        complex_params = [[g, i] for g, group in enumerate(self.param_groups) for i, param in enumerate(group["params"]) if param.is_complex()]
         if complex_params:
-            raise ValueError(f"SparseAdam does not support complex parameters, but it got {complex_params}")
+            raise ValueError(f"Complex params at indices {complex_params}: SparseAdam does not support complex parameters")
 
     def step(self, closure=None):
         loss = self._loss_of(closure)
