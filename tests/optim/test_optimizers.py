@@ -225,3 +225,19 @@ def test_training_equals_torchs(name, late):
     for key, entries in a["state"].items():
         for name_, value in entries.items():
             np.testing.assert_allclose(value.numpy(), b["state"][key][name_].numpy(), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize("kind", ["Adam", "AdamW"])
+def test_a_complex_parameter_is_two_real_ones(kind, amsgrad):
+    start = [1 + 1j, 2 - 1j]
+    whole = rl.tensor(start, requires_grad=True)
+    parts = rl.view_as_real(rl.tensor(start)).clone().requires_grad_()
+    optimizers = [getattr(rl.optim, kind)([p], lr=0.1, amsgrad=amsgrad) for p in (whole, parts)]
+    for _ in range(3):
+        for p, optimizer in zip((whole, parts), optimizers):
+            optimizer.zero_grad()
+            (p.abs() ** 2 if p is whole else p.square().sum(-1)).sum().backward()
+            optimizer.step()
+    assert rl.allclose(rl.view_as_real(whole.detach()), parts, rtol=1e-6)
+    assert whole.detach()[0].real != 1

@@ -152,7 +152,7 @@ def make_dual(tensor, tangent, *, level=None):
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tensor.shape != tangent.shape:
-        raise RuntimeError(f"Expected tensor and tangent to have the same size, but got: {list(tensor.shape)} and {list(tangent.shape)}")
+        raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"Expected tensor and tangent to have the same dtype, but got: {tensor.dtype} and {tangent.dtype}")
     if tangent_of(tensor, _level) is not None:

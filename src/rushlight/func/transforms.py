@@ -155,7 +155,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
             if not isinstance(output, _C.Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
             if output.dim() != 0:
-                raise RuntimeError(f"Expected f(*args) to return a scalar tensor, got tensor with {output.dim()} dims. Maybe you wanted to use the vjp or jacrev "
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} dims. Maybe you wanted to use the vjp or jacrev "
                                    "APIs instead?")
             keep = _keeps([output], leaves, given)
             found = pulled([output], leaves, [_op("ones_like")(output)], keep)
@@ -192,7 +192,7 @@ def vjp(func, *primals, has_aux=False):
             result, aux = result
         outs, out_spec = tree.tree_flatten(result)
         for o in outs:
-            if not isinstance(o, _C.Tensor): raise RuntimeError(f"vjp(f, *primals): Expected f to return only tensors, got {type(o)}")
+            if not isinstance(o, _C.Tensor): raise RuntimeError(f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {type(o)}")
         keep = _keeps(outs, leaves, given)
 
     def back(cotangents, retain_graph=True, create_graph=None):
@@ -216,9 +216,10 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if spec != direction_spec:
         raise RuntimeError(f"jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
                            f"tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {direction_spec}")
+    if not given: raise RuntimeError("jvp(f, primals, tangents): Expected primals to contain at least one Tensor.")
     for x, t in zip(given, directions):
         if not isinstance(x, _C.Tensor) or not isinstance(t, _C.Tensor): raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to contain only Tensors")
-        if x.shape != t.shape: raise RuntimeError(f"Expected tensor and tangent to have the same size, but got: {list(x.shape)} and {list(t.shape)}")
+        if x.shape != t.shape: raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}.")
     level = forward_ad.Level()
     duals = []
     for x, t in zip(given, directions):
@@ -233,6 +234,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     outs, out_spec = tree.tree_flatten(result)
     found = []
     for o in outs:
+        if not isinstance(o, _C.Tensor): raise RuntimeError(f"jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type {type(o)}")
         tangent = forward_ad.tangent_of(o, level)
         found.append(_op("zeros_like")(o) if tangent is None else tangent)
     pair = result, tree.tree_unflatten(found, out_spec)

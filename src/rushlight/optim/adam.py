@@ -5,6 +5,7 @@ import rushlight as rl
 from rushlight import Tensor
 
 from .optimizer import Optimizer, StepCounters, check_flags, check_lr, number, run_update
+from .per_element import real
 
 __all__ = ["Adam", "AdamW"]
 
@@ -58,6 +59,8 @@ class Adam(Optimizer):
             states = [self.state[param] for param in params]
             if group["differentiable"]:
                 for param, state in zip(params, states):
+                    if param.is_complex():
+                        raise RuntimeError("Adam with differentiable=True on complex parameters is not supported: optimize torch.view_as_real(param) instead")
                     _differentiable_step(group, param, param.grad, state)
             else:
                 with rl.no_grad():
@@ -70,8 +73,6 @@ class Adam(Optimizer):
             return
         counters = self.__dict__.setdefault("_counters", StepCounters())
         for param, step in zip(new, counters.start(len(new))):
-            if param.is_complex():
-                raise RuntimeError("Adam on complex parameters is not supported: optimize torch.view_as_real(param) instead")
             state = self.state[param]
             state["step"] = step
             state["exp_avg"] = rl.zeros_like(param, memory_format=rl.preserve_format)
@@ -90,7 +91,7 @@ class Adam(Optimizer):
         # Parameters that joined late have other bias corrections: one launch for each number of steps, nearly always one in all.
         batches: dict[float, list] = {}
         for param, state, step in zip(params, states, steps):
-            batches.setdefault(step.item(), []).append((param, param.grad, *(state[name] for name in names)))
+            batches.setdefault(step.item(), []).append((real(param), real(param.grad), *(real(state[name]) for name in names)))
         for step, rows in batches.items():
             step_size = lr / (1 - beta1 ** step)
             root = (1 - beta2 ** step) ** 0.5

@@ -21,7 +21,7 @@ class Update(NamedTuple):
     choices: tuple                  # (name, value) pairs that choose the formula
 
 
-def _real(tensor: Tensor) -> Tensor:
+def real(tensor: Tensor) -> Tensor:
     """A complex tensor as pairs of reals: the formulas treat both parts alike."""
     return rl.view_as_real(tensor) if tensor.is_complex() else tensor
 
@@ -83,7 +83,7 @@ class PerElementOptimizer(Optimizer):
                 self._sparse_step(plain, param, param.grad, step.item(), state)
                 continue
             update = self._update(plain, step.item(), state)
-            batches.setdefault(update, []).append((_real(param), _real(param.grad), *(_real(state[name]) for name in update.state)))
+            batches.setdefault(update, []).append((real(param), real(param.grad), *(real(state[name]) for name in update.state)))
         for update, rows in batches.items():
             run_update(update.op, [list(column) for column in zip(*rows)], update.scalars, **dict(update.choices))
 
@@ -95,7 +95,7 @@ class PerElementOptimizer(Optimizer):
         state["step"] = state["step"] + 1
         update = self._update(group, state["step"], state)
         body = registry.find(update.op).body
-        new, *kept = body(_real(param), _real(param.grad), *(_real(state[name]) for name in update.state), *update.scalars, **dict(update.choices))
+        new, *kept = body(real(param), real(param.grad), *(real(state[name]) for name in update.state), *update.scalars, **dict(update.choices))
         back = rl.view_as_complex if param.is_complex() else lambda value: value
         param.copy_(back(new))
         for name, value in zip(update.state, kept):

@@ -25,9 +25,9 @@ class SparseAdam(Optimizer):
         sparse_params = [i for group in self.param_groups for i, param in enumerate(group["params"]) if is_sparse(param)]
         if sparse_params:
             raise ValueError(f"Sparse params at indices {sparse_params}: SparseAdam requires dense parameter tensors")
-        complex_params = [i for group in self.param_groups for i, param in enumerate(group["params"]) if param.is_complex()]
+        complex_params = [[g, i] for g, group in enumerate(self.param_groups) for i, param in enumerate(group["params"]) if param.is_complex()]
         if complex_params:
-            raise ValueError(f"SparseAdam does not support complex parameters, but it got {complex_params}")
+            raise ValueError(f"Complex params at indices {complex_params}: SparseAdam does not support complex parameters")
 
     def step(self, closure=None):
         loss = self._loss_of(closure)
