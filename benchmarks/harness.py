@@ -15,7 +15,10 @@ WINDOW = 0.004          # seconds a window aims at
 ROUNDS = 25
 
 
-SETTLE = 0.0            # seconds between windows: with several threads each side's idle threads spin for a while, on the cores that the other side needs
+# With several threads: each side's idle threads spin for a while, on the cores that the other side needs, so they are given time to fall
+# asleep; then a processor that slept takes a while to be back at full speed, so each window has a running start.
+SETTLE = 0.0            # seconds of sleep before a window
+RUNNING_START = 0.0     # seconds of calls before a window, not counted
 
 clock = time.perf_counter         # --cpu: time.process_time, which a busy machine disturbs less (honest with one thread only)
 
@@ -25,6 +28,13 @@ def _time(call, count):
     for _ in range(count):
         call()
     return (clock() - start) / count
+
+
+def _settle(call):
+    time.sleep(SETTLE)
+    end = time.perf_counter() + RUNNING_START
+    while time.perf_counter() < end:
+        call()
 
 
 def _count(call):
@@ -51,8 +61,7 @@ class Table:
             a, b = [], []
             for _ in range(min(rounds, 7) if SETTLE else rounds):
                 for call, count, out in ((ours, n, a), (peer, m, b)):
-                    time.sleep(SETTLE)
-                    call()                           # wakes its own threads
+                    if SETTLE: _settle(call)
                     out.append(_time(call, count))
         except Exception as error:              # a row that cannot run is a row of the table, not the end of it
             print(f"  {name:58} failed: {type(error).__name__}: {str(error).splitlines()[0][:80]}")

@@ -1,6 +1,6 @@
 """The measured table: `python benchmarks/run.py [section ...] [--threads N] [--only TEXT] [--cpu] [--best]`.
 
-Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows conv training.
+Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows conv training data.
 """
 from __future__ import annotations
 
@@ -236,7 +236,13 @@ def conv(table):
                 table.bench(name + ", weight's gradient", backward(rl, x, w, g, True), backward(torch, tx, tw, tg, True), 1.3, 7)
 
 
-SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, conv=conv, training=training)
+def data(table):
+    """DataLoader: every measurement in a process of its own (benchmarks/data.py)."""
+    from data import loaders
+    loaders(table, cpu=harness.clock is not harness.time.perf_counter)
+
+
+SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, conv=conv, training=training, data=data)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
@@ -250,7 +256,7 @@ if __name__ == "__main__":
     if given.cpu:
         harness.clock = harness.time.process_time
     threads = given.threads
-    if threads > 1: harness.SETTLE = 0.25
+    if threads > 1: harness.SETTLE, harness.RUNNING_START = 0.1, 0.03
     import torch
 
     import rushlight as rl

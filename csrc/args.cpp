@@ -303,7 +303,7 @@ static Conversion convert_scalar(const Param& p, PyObject* v, Call& c) {
   return CONVERTED;
 }
 
-static Conversion convert_other(const Face* face, const Op* op, const Param& p, PyObject* v, Call& c) {
+static Conversion convert_other(const Face* face, const Op* op, const Param& p, PyObject* v, Call& c, bool* overloaded) {
   int64_t value;
   switch (p.kind) {
     case ParamKind::Int: case ParamKind::SymInt: {
@@ -352,6 +352,10 @@ static Conversion convert_other(const Face* face, const Op* op, const Param& p, 
       int code;
       if (Py_TYPE(v) != LayoutNameType) return MISMATCH;
       if (!layout_name_from(v, &code)) return FAILED;
+      if (RL_UNLIKELY(code != 0)) {                       // a sparse result is Python's to make (overrides.dispatch)
+        if (tls.guard & G_NO_DISPATCH) { raise(PyExc_NotImplementedError, "%s() is not implemented for layout=%R", op->text, v); return FAILED; }
+        *overloaded = true;
+      }
       push(c, (uint64_t)code);
       return CONVERTED;
     }
@@ -397,7 +401,7 @@ static Conversion convert(const Face* face, const Op* op, const Param& p, PyObje
   } else if (p.kind == ParamKind::TensorList) {
     r = convert_tensor_list(p, v, c, overloaded, strict);
   } else {
-    r = convert_other(face, op, p, v, c);
+    r = convert_other(face, op, p, v, c, overloaded);
   }
   // A foreign object with __torch_function__ fits any parameter: the call will not get further than its handler.
   if (RL_UNLIKELY(r == MISMATCH) && has_torch_function(v)) { *overloaded = true; return CONVERTED; }

@@ -329,6 +329,13 @@ static PyObject* foreach_call(PyObject*, PyObject* args, PyObject* kwargs) {
   if (good && (next_list < PyTuple_GET_SIZE(lists) || next_scalar < PyTuple_GET_SIZE(scalars))) { raise(PyExc_TypeError, "foreach_call(): more lists or scalars than %s() takes", op->text); good = false; }
   if (good && kwargs && used_keywords != PyDict_GET_SIZE(kwargs)) { raise(PyExc_TypeError, "foreach_call(): a keyword is not a parameter of %s()", op->text); good = false; }
   for (auto& s : sources) if (good && s.per_row && PyTuple_GET_SIZE(s.value) != count) { raise(PyExc_RuntimeError, "Tensor list must have same number of elements as scalar list, got %zd and %zd", count, PyTuple_GET_SIZE(s.value)); good = false; }
+  for (auto& s : sources)                      // nobody is asked for a __torch_function__ here, and nothing is written before an error
+    for (Py_ssize_t row = 0; good && s.per_row && row < count; row++) {
+      PyObject* v = PyTuple_GET_ITEM(s.value, row);
+      if (RL_LIKELY(!is_tensor(v) || !(((Tensor*)v)->bits & T_SPARSE))) continue;
+      raise(PyExc_NotImplementedError, "%s() over lists of tensors is not implemented for sparse ones", op->text);
+      good = false;
+    }
   Face* face = good ? op_face(op, false, form) : nullptr;
   good = good && face;
   for (Py_ssize_t row = 0; good && row < count; row++) {

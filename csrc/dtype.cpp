@@ -102,8 +102,10 @@ bool dtype_from(PyObject* o, DType* out) {
 }
 
 // ----------------------------------------------------------------------------------------- layout and memory format names
-static PyObject* layout_name_repr(PyObject*) { return PyUnicode_FromString("torch.strided"); }
-static PyObject* layout_name_reduce(PyObject*, PyObject*) { return PyUnicode_FromString("strided"); }
+// Only strided tensors are made in C++; the others are Python's (rushlight/sparse), and here just names.
+static const char* const LAYOUTS[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "jagged"};
+static PyObject* layout_name_repr(PyObject* o) { return PyUnicode_FromFormat("torch.%s", LAYOUTS[((Named*)o)->code]); }
+static PyObject* layout_name_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(LAYOUTS[((Named*)o)->code]); }
 static PyObject* memory_format_repr(PyObject* o) { return PyUnicode_FromFormat("torch.%s", MEMORY_FORMATS[((Named*)o)->code]); }
 static PyObject* memory_format_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(MEMORY_FORMATS[((Named*)o)->code]); }
 static PyMethodDef layout_name_methods[] = {{"__reduce__", layout_name_reduce, METH_NOARGS, nullptr}, {"__copy__", dtype_same, METH_NOARGS, nullptr}, {"__deepcopy__", dtype_same, METH_O, nullptr}, {nullptr}};
@@ -381,7 +383,11 @@ bool init_dtype(PyObject* m) {
   }
   for (int i = 0; i < 4; i++)
     if (!(g_memory_formats[i] = named_new(MemoryFormatType, i)) || PyModule_AddObjectRef(m, MEMORY_FORMATS[i], g_memory_formats[i]) < 0) return false;
-  if (!(g_strided = named_new(LayoutNameType, 0)) || PyModule_AddObjectRef(m, "strided", g_strided) < 0) return false;
+  for (int i = 0; i < (int)(sizeof LAYOUTS / sizeof *LAYOUTS); i++) {
+    PyObject* layout = named_new(LayoutNameType, i);
+    if (!layout || PyModule_AddObjectRef(m, LAYOUTS[i], layout) < 0) return false;
+    if (i == 0) g_strided = layout; else Py_DECREF(layout);
+  }
   if (!(g_cpu = device_new(DeviceType, DEVICE_CPU, -1)) || !(g_meta = device_new(DeviceType, DEVICE_META, -1))) return false;
   return PyModule_AddFunctions(m, module_methods) == 0 && PyModule_AddType(m, DTypeType) == 0 && PyModule_AddType(m, LayoutNameType) == 0 &&
          PyModule_AddType(m, MemoryFormatType) == 0 && PyModule_AddType(m, DeviceType) == 0 && PyModule_AddType(m, SizeType) == 0;

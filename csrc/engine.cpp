@@ -38,13 +38,31 @@ static bool recorded_alone(Tensor* t) {
          t->storage->rc == 1 + recorded_references(t->storage);
 }
 
+static bool is_sparse(Tensor* t) { return RL_UNLIKELY(t->bits & T_SPARSE); }
+
+// The sum of two gradients of which one is sparse: dense if the other is. Python has the rules (rushlight/sparse); torch's add wants the dense one first.
+static PyObject* sparse_sum(PyObject* a, PyObject* b) { return is_sparse((Tensor*)a) ? op_binary(S_ADD, b, a) : op_binary(S_ADD, a, b); }
+
+// A node that is a plan, or a view, knows dense gradients only.
+static bool densify(Tensor** grads, int n) {
+  for (int i = 0; i < n; i++) {
+    if (!grads[i] || !is_sparse(grads[i])) continue;
+    PyObject* dense = call_method(grads[i], "to_dense");
+    if (!dense) return false;
+    Py_DECREF((PyObject*)grads[i]);
+    grads[i] = (Tensor*)dense;
+  }
+  return true;
+}
+
 // Puts `grad` (taken over) into a slot, on top of what is there.
 static bool add_into(Tensor** slot, Tensor* grad) {
   Tensor* old = *slot;
   if (RL_LIKELY(!old)) { *slot = grad; return true; }
   PyObject* sum;
   bool same = old->layout->dtype == grad->layout->dtype && same_shape(old->layout, grad->layout);
-  if (!tls.grad_mode && same && owned_alone(old) && (old->layout->flags & L_DENSE)) sum = op_inplace(S_ADD, (PyObject*)old, (PyObject*)grad);
+  if (is_sparse(old) || is_sparse(grad)) sum = sparse_sum((PyObject*)old, (PyObject*)grad);
+  else if (!tls.grad_mode && same && owned_alone(old) && (old->layout->flags & L_DENSE)) sum = op_inplace(S_ADD, (PyObject*)old, (PyObject*)grad);
   else if (!tls.grad_mode && same && owned_alone(grad) && (grad->layout->flags & L_DENSE) && old->layout == grad->layout) sum = op_inplace(S_ADD, (PyObject*)grad, (PyObject*)old);
   else sum = op_binary(S_ADD, (PyObject*)old, (PyObject*)grad);
   Py_DECREF((PyObject*)grad);
@@ -113,14 +131,17 @@ static bool accumulate_leaf(Node* n, Tensor** slot) {
   bool good = true;
   if (!leaf->grad) {
     Tensor* kept;
-    if (!tls.grad_mode && (owned_alone(grad) || recorded_alone(grad)) && lies_like(grad->layout, leaf->layout)) { kept = grad; *slot = nullptr; }
+    if (is_sparse(grad)) {                                // its memory is Python's; another object, since what the leaf keeps is added to in place
+      if (Py_REFCNT((PyObject*)grad) == 1 && !grad->requires_grad) { kept = grad; *slot = nullptr; } else kept = (Tensor*)call_method(grad, "clone");
+    }
+    else if (!tls.grad_mode && (owned_alone(grad) || recorded_alone(grad)) && lies_like(grad->layout, leaf->layout)) { kept = grad; *slot = nullptr; }
     else kept = copy_like(grad, leaf->layout);
     good = kept != nullptr;
     if (good) { PyObject* old = leaf->grad; leaf->grad = (PyObject*)kept; Py_XDECREF(old); }
   } else {
     PyObject* held = leaf->grad;
     Py_INCREF(held);
-    PyObject* sum = tls.grad_mode ? op_binary(S_ADD, held, (PyObject*)grad) : op_inplace(S_ADD, held, (PyObject*)grad);
+    PyObject* sum = is_sparse((Tensor*)held) && !is_sparse(grad) ? sparse_sum(held, (PyObject*)grad) : tls.grad_mode ? op_binary(S_ADD, held, (PyObject*)grad) : op_inplace(S_ADD, held, (PyObject*)grad);
     good = sum != nullptr;
     if (good) { PyObject* old = leaf->grad; leaf->grad = sum; Py_XDECREF(old); }
     Py_DECREF(held);
@@ -138,6 +159,7 @@ static bool is_needed(uint64_t needed, int i) { return i > 63 || (needed >> i & 
 
 static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
   const Plan* plan = n->plan;
+  if (RL_UNLIKELY(n->released) && plan->recipe->parsed->once) return raise_second_time();
   Tensor* few[16];
   std::unique_ptr<Tensor*[]> many;
   Tensor** saved = few;
@@ -145,7 +167,7 @@ static bool apply_plan(Node* n, Tensor** grads, uint64_t needed, Tensor** result
   int unpacked = 0;
   bool good = true;
   for (; unpacked < n->nsaved; unpacked++) {
-    saved[unpacked] = saved_unpack(n, unpacked);
+    saved[unpacked] = saved_unpack(n, unpacked, tls.grad_mode);
     if (RL_UNLIKELY(!saved[unpacked]) && PyErr_Occurred()) { good = false; break; }
   }
   PyObject* outs_few[24];
@@ -189,6 +211,7 @@ static Tensor* replay_chain(Tensor* base, const ViewStep& step) {
 
 // The base's gradient goes on unchanged outside the written region; inside, the writer says what it becomes.
 static bool apply_copy_slices(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
+  if (RL_UNLIKELY(n->released)) return raise_second_time();          // torch's node gives up its writer
   const ViewStep& step = *n->step;
   Node* writer = step.writer;
   Tensor* whole = copy_like(grads[0], step.source);
@@ -224,9 +247,10 @@ static bool apply_copy_slices(Node* n, Tensor** grads, uint64_t needed, Tensor**
 
 bool node_apply(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
   if (n->kind == NodeKind::Function) return function_apply_backward(n, grads, needed, results);
-  bool any = false;
-  for (int i = 0; i < n->nslots; i++) any |= grads[i] != nullptr;
+  bool any = false, sparse = false;
+  for (int i = 0; i < n->nslots; i++) if (grads[i]) { any = true; sparse |= (grads[i]->bits & T_SPARSE) != 0; }
   if (!any || !needed) return true;          // an undefined gradient stays undefined
+  if (RL_UNLIKELY(sparse) && !densify(grads, n->nslots)) return false;
   switch (n->kind) {
     case NodeKind::Plan: return apply_plan(n, grads, needed, results);
     case NodeKind::View: results[0] = view_step_backward(*n->step, grads[0]); return results[0] != nullptr;
@@ -390,7 +414,9 @@ static bool check_nan(Node* n, Tensor** results) {
     if (!results[i] || !dtype_differentiable(results[i]->layout->dtype)) continue;
     bool grad_mode = tls.grad_mode;
     tls.grad_mode = false;
-    PyObject* different = PyObject_RichCompare((PyObject*)results[i], (PyObject*)results[i], Py_NE);     // NaN alone differs from itself
+    PyObject* values = is_sparse(results[i]) ? call_method(results[i], "_values") : Py_NewRef((PyObject*)results[i]);
+    PyObject* different = values ? PyObject_RichCompare(values, values, Py_NE) : nullptr;     // NaN alone differs from itself
+    Py_XDECREF(values);
     PyObject* any = different ? PyObject_CallMethod(different, "any", nullptr) : nullptr;
     int found = any ? PyObject_IsTrue(any) : -1;
     tls.grad_mode = grad_mode;
@@ -416,11 +442,15 @@ class Run {
   void explore();
   void select(const std::vector<Edge>& inputs, bool accumulate);
   bool loop();
+  bool executes(Node* n) {
+    if (n->run != id && !(side && side->count(n))) return false;
+    return !selective || wanted(n);
+  }
+  const uint64_t id;
   std::vector<Tensor*> captured;
   std::vector<int> zero_inputs;                 // asked-for inputs whose gradient is zero by structure
 
  private:
-  const uint64_t id;
   const bool keep_graph, create_graph;
   bool selective = false;
   std::vector<Node*> nodes;                     // every claimed node, held
@@ -611,21 +641,34 @@ struct GradMode {
   ~GradMode() { tls.grad_mode = before; }
 };
 
+static thread_local Run* t_run = nullptr;
+struct Current {
+  Run* outer;
+  explicit Current(Run* r) : outer(t_run) { t_run = r; }
+  ~Current() { t_run = outer; }
+};
+int64_t current_run() { return t_run ? (int64_t)t_run->id : -1; }
+bool run_executes(Node* n) { return t_run && t_run->executes(n); }
+
 bool engine_run(const BackwardRequest& request, Tensor** captured) {
   GradMode mode(request.create_graph);
   Run run(request.keep_graph, request.create_graph);
-  std::vector<Edge> inputs(request.ninputs);
-  for (int i = 0; i < request.ninputs; i++) if (!gradient_edge(request.inputs[i], &inputs[i])) return false;
+  Current current(&run);
   for (int i = 0; i < request.nroots; i++) {
-    Edge e;
-    if (!gradient_edge(request.roots[i], &e)) return false;
+    const Edge& e = request.roots[i];
     if (e.node && !run.start(e.node, e.slot, request.gradients[i])) return false;
   }
   run.explore();
-  if (request.ninputs) run.select(inputs, request.accumulate);
+  if (request.ninputs) run.select(std::vector<Edge>(request.inputs, request.inputs + request.ninputs), request.accumulate);
   if (!run.loop()) return false;
   for (int i : run.zero_inputs)
-    if (!run.captured[i] && !(run.captured[i] = zeros_like_layout(request.inputs[i]->layout))) return false;
+    if (!run.captured[i] && request.input_layouts[i]) {
+      const Node* node = request.inputs[i].node;
+      Tensor* leaf = node && node->kind == NodeKind::Accumulate ? node->leaf : nullptr;
+      run.captured[i] = leaf && is_sparse(leaf) ? (Tensor*)PyObject_CallOneArg((PyObject*)op_face(op_find("zeros_like"), false, 0), (PyObject*)leaf)
+                                                : zeros_like_layout(request.input_layouts[i]);
+      if (!run.captured[i]) return false;
+    }
   for (int i = 0; captured && i < request.ninputs; i++) { captured[i] = run.captured[i]; run.captured[i] = nullptr; }
   return true;
 }

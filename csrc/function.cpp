@@ -58,6 +58,24 @@ static void ctx_dealloc(PyObject* o) {
 
 void function_node_dies(PyObject* ctx) { ((FunctionCtx*)ctx)->node = nullptr; }
 void function_release_saved(PyObject* ctx) { Py_CLEAR(((FunctionCtx*)ctx)->saved_objects); }
+const Layout* function_output_layout(PyObject* ctx, uint32_t slot) {
+  auto* outputs = ((FunctionCtx*)ctx)->outputs;
+  return outputs && slot < outputs->size() ? (*outputs)[slot] : nullptr;
+}
+bool function_forget_saved(PyObject* ctx, int index) {
+  PyObject* old = ((FunctionCtx*)ctx)->saved_objects;
+  if (!old) return true;
+  PyObject* kept = PyTuple_New(PyTuple_GET_SIZE(old));
+  if (!kept) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(old); i++) {
+    PyObject* o = i == index ? Py_None : PyTuple_GET_ITEM(old, i);
+    Py_INCREF(o);
+    PyTuple_SET_ITEM(kept, i, o);
+  }
+  ((FunctionCtx*)ctx)->saved_objects = kept;
+  Py_DECREF(old);
+  return true;
+}
 Node* function_node(PyObject* o) { return PyObject_TypeCheck(o, FunctionBaseType) ? ((FunctionCtx*)o)->node : nullptr; }
 
 // --------------------------------------------------------------------------------------------------------------- attributes
@@ -69,16 +87,13 @@ static PyObject* get_saved_tensors(PyObject* o, void*) {
     return PyTuple_New(0);
   }
   PyObject* result = PyTuple_New(n->nsaved);
-  const bool grad_mode = tls.grad_mode;
-  tls.grad_mode = true;             // a saved output comes back with its history, whatever the mode
   for (int i = 0; result && i < n->nsaved; i++) {
-    PyObject* item = (PyObject*)saved_unpack(n, i);
+    PyObject* item = (PyObject*)saved_unpack(n, i, true);      // a saved output comes back with its history, whatever the mode
     if (!item && PyErr_Occurred()) { Py_CLEAR(result); break; }
     PyObject* original = c->saved_objects ? PyTuple_GET_ITEM(c->saved_objects, i) : Py_None;
     if (!item || original != Py_None) { Py_XDECREF(item); item = original; Py_INCREF(item); }
     PyTuple_SET_ITEM(result, i, item);
   }
-  tls.grad_mode = grad_mode;
   return result;
 }
 static PyObject* get_next_functions(PyObject* o, void*) {
@@ -251,6 +266,10 @@ static bool save_for_backward(FunctionCtx* ctx, Node* n, PyObject* inputs, PyObj
       const int edge = edge_index(ctx, inputs, o);
       if (output < 0) original = o;
       saved_fill(&n->saved()[i], t, version_of(t), output >= 0 ? (uint16_t)output : edge >= 0 ? (uint16_t)edge : NO_HISTORY, output >= 0);
+      if (tls.saved_hooks) {
+        original = Py_None;
+        if (!saved_pack_default(n, &n->saved()[i], t)) return false;
+      }
     }
     Py_INCREF(original);
     PyTuple_SET_ITEM(ctx->saved_objects, i, original);
@@ -260,7 +279,11 @@ static bool save_for_backward(FunctionCtx* ctx, Node* n, PyObject* inputs, PyObj
 }
 
 static PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  if (kwnames && PyTuple_GET_SIZE(kwnames)) return raise(PyExc_TypeError, "apply() takes no keyword arguments");
+  if (kwnames && PyTuple_GET_SIZE(kwnames)) {       // gradients go by position: keywords get theirs from forward's signature
+    Reference place(PyObject_GetAttrString(cls, "_positional"));
+    Reference all(place ? PyObject_Vectorcall(place.p, args, (size_t)nargs, kwnames) : nullptr);
+    return all ? function_apply(cls, &PyTuple_GET_ITEM(all.p, 0), PyTuple_GET_SIZE(all.p), nullptr) : nullptr;
+  }
   Reference backward_cls(PyObject_GetAttrString(cls, "_backward_cls"));
   if (!backward_cls) return nullptr;
   Reference holder(PyObject_CallNoArgs(backward_cls.p));

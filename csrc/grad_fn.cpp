@@ -62,7 +62,7 @@ PyObject* tensor_grad_fn(Tensor* t) {
 
 // ------------------------------------------------------------------------------------------------------ attributes of a node
 // The node behind a grad_fn object or behind the ctx of a Function; null with an error.
-static Node* node_of(PyObject* o) {
+Node* node_of(PyObject* o) {
   if (PyObject_TypeCheck(o, NodeType)) return ((NodeObject*)o)->node;
   if (Node* n = function_node(o)) return n;
   raise(PyExc_RuntimeError, "this ctx has no node: its graph is gone, or forward has not returned yet");
@@ -110,15 +110,12 @@ static PyObject* get_saved_tensors(PyObject* o, void*) {
   Node* n = node_of(o);
   if (!n) return nullptr;
   PyObject* result = PyTuple_New(n->nsaved);
-  bool grad_mode = tls.grad_mode;
-  tls.grad_mode = true;
   for (int i = 0; result && i < n->nsaved; i++) {
-    PyObject* t = (PyObject*)saved_unpack(n, i);
+    PyObject* t = (PyObject*)saved_unpack(n, i, true);
     if (!t && PyErr_Occurred()) { Py_CLEAR(result); break; }
     if (!t) { t = Py_None; Py_INCREF(t); }
     PyTuple_SET_ITEM(result, i, t);
   }
-  tls.grad_mode = grad_mode;
   return result;
 }
 static PyObject* py_name(PyObject* o, PyObject*) {
@@ -200,7 +197,13 @@ static PyObject* py_gradient_edge(PyObject*, PyObject* o) {
   if (!t->requires_grad) return raise(PyExc_RuntimeError, "It is not possible to get the gradient edge for a Tensor that does not require gradients");
   Edge e;
   if (!gradient_edge(t, &e)) return nullptr;
-  return Py_BuildValue("(Ni)", node_object(e.node), (int)e.slot);
+  PyObject* owner = Py_None;           // a ctx does not own its node, so something else must
+  if (e.node->kind == NodeKind::Function) {
+    owner = PyCapsule_New(e.node, "rushlight.node", [](PyObject* o) { node_drop((Node*)PyCapsule_GetPointer(o, "rushlight.node")); });
+    if (!owner) return nullptr;
+    node_hold(e.node);
+  } else Py_INCREF(owner);
+  return Py_BuildValue("(NiN)", node_object(e.node), (int)e.slot, owner);
 }
 
 static PyObject* py_grad_fn(PyObject*, PyObject* o) { return need_tensor(o) ? tensor_grad_fn((Tensor*)o) : nullptr; }
@@ -217,8 +220,25 @@ static void write_one(Tensor* t) {
   }
 }
 
-static Tensor* implicit_gradient(Tensor* root) {
-  const Layout* l = root->layout;
+// What is known of the value that a slot's gradient belongs to; null: nothing (a tensor that was written in place).
+static const Layout* slot_layout(const Edge& e) {
+  Node* n = e.node;
+  switch (n->kind) {
+    case NodeKind::Plan: {
+      if ((int)e.slot >= n->plan->nouts) return nullptr;
+      const Output& o = n->plan->outs[e.slot];
+      return o.kind == RefKind::Buffer ? n->plan->buffers[o.index].layout : o.kind == RefKind::View ? o.layout : nullptr;
+    }
+    case NodeKind::View: return n->step->out;
+    case NodeKind::CopySlices: return n->step->source;
+    case NodeKind::Accumulate: return n->leaf ? n->leaf->layout : nullptr;
+    case NodeKind::Function: return n->ctx ? function_output_layout(n->ctx, e.slot) : nullptr;
+  }
+  return nullptr;
+}
+
+static Tensor* implicit_gradient(const Layout* l, const Tensor* root) {      // root: null for a gradient edge
+  if (!l) { raise(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs: the shape of this gradient edge is not known, pass its gradient"); return nullptr; }
   if (l->numel != 1) {
     raise(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs; this output has shape %s: reduce it first (sum(), mean()), or pass gradient=",
           shape_text(l).c_str());
@@ -228,13 +248,13 @@ static Tensor* implicit_gradient(Tensor* root) {
     raise(PyExc_RuntimeError, "grad can be implicitly created only for real scalar outputs but got torch.%s", DTYPES[(int)l->dtype].name);
     return nullptr;
   }
-  Tensor* one = tensor_empty(l->dtype, l->device, l->ndim, l->shape());
+  Tensor* one = tensor_empty(l->dtype, root && (root->bits & T_SPARSE) ? Device::CPU : l->device, l->ndim, l->shape());
   if (one && one->storage->data) write_one(one);
   return one;
 }
 
-static bool check_gradient(Tensor* root, Tensor* gradient, Py_ssize_t index) {
-  const Layout *r = root->layout, *g = gradient->layout;
+static bool check_gradient(const Layout* r, Tensor* gradient, Py_ssize_t index) {
+  const Layout* g = gradient->layout;
   if (r->ndim != g->ndim || memcmp(r->shape(), g->shape(), r->ndim * sizeof(int64_t))) {
     raise(PyExc_RuntimeError, "Mismatch in shape: grad_output[%zd] has a shape of torch.Size(%s) and output[%zd] has a shape of torch.Size(%s).",
           index, shape_text(g).c_str(), index, shape_text(r).c_str());
@@ -253,21 +273,43 @@ struct Gradients {             // owned references to the roots' gradients
   ~Gradients() { for (Tensor* t : v) Py_XDECREF((PyObject*)t); }
 };
 
-static bool add_root(Tensor* root, PyObject* given, Py_ssize_t index, Gradients* gradients) {
-  if (!root->requires_grad) {
+// Where the gradient of a tensor goes, or the GradientEdge (node, output, …) itself.
+struct Place { Edge edge; const Layout* layout; Tensor* tensor; };
+
+static bool place_of(PyObject* o, const char* what, Py_ssize_t index, Place* p) {
+  if (is_tensor(o)) {
+    Tensor* t = (Tensor*)o;
+    *p = Place{{nullptr, 0}, t->layout, t};
+    return gradient_edge(t, &p->edge);
+  }
+  if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && (PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), NodeType) || PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), FunctionBaseType))) {
+    Node* n = node_of(PyTuple_GET_ITEM(o, 0));
+    const long slot = PyLong_AsLong(PyTuple_GET_ITEM(o, 1));
+    if (!n || (slot == -1 && PyErr_Occurred())) return false;
+    if (slot < 0 || slot >= n->nout) { raise(PyExc_RuntimeError, "%s has %d outputs: there is no output %ld", node_name(n), (int)n->nout, slot); return false; }
+    Edge e{n, (uint32_t)slot};
+    *p = Place{e, slot_layout(e), nullptr};
+    return true;
+  }
+  raise(PyExc_TypeError, "element %zd of %s tuple is neither a Tensor nor a GradientEdge (it is %s)", index, what, Py_TYPE(o)->tp_name);
+  return false;
+}
+
+static bool add_root(const Place& root, PyObject* given, Py_ssize_t index, Gradients* gradients) {
+  if (!root.edge.node) {
     raise(PyExc_RuntimeError, "element %zd of tensors does not require grad and does not have a grad_fn; it has shape %s: none of what it was computed from requires "
-          "grad, or it was made under no_grad() or detached", index, shape_text(root->layout).c_str());
+          "grad, or it was made under no_grad() or detached", index, shape_text(root.layout).c_str());
     return false;
   }
   Tensor* g;
   if (!given || given == Py_None) {
-    g = implicit_gradient(root);
+    g = implicit_gradient(root.layout, root.tensor);
     if (!g) return false;
   } else if (is_tensor(given)) {
     g = (Tensor*)given;
-    if (!check_gradient(root, g, index)) return false;
-    if (g->layout->dtype != root->layout->dtype) {
-      g = (Tensor*)PyObject_CallMethod(given, "to", "O", dtype_object(root->layout->dtype));
+    if (root.layout && !check_gradient(root.layout, g, index)) return false;
+    if (root.layout && g->layout->dtype != root.layout->dtype) {
+      g = (Tensor*)PyObject_CallMethod(given, "to", "O", dtype_object(root.layout->dtype));
       if (!g) return false;
     } else {
       Py_INCREF(given);
@@ -280,19 +322,39 @@ static bool add_root(Tensor* root, PyObject* given, Py_ssize_t index, Gradients*
   return true;
 }
 
-// A Tensor or a sequence of them -> tuple (new).
+static bool is_edge(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 3; }      // autograd.graph.GradientEdge
+
+// A Tensor, a GradientEdge or a sequence of them -> tuple (new).
 static PyObject* tensor_tuple(PyObject* o) {
-  if (is_tensor(o)) return PyTuple_Pack(1, o);
+  if (is_tensor(o) || is_edge(o)) return PyTuple_Pack(1, o);
   return PySequence_Tuple(o);
 }
 
-static bool tensors_of(PyObject* tuple, const char* what, std::vector<Tensor*>* out) {
+static bool places_of(PyObject* tuple, const char* what, std::vector<Place>* out) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-    PyObject* o = PyTuple_GET_ITEM(tuple, i);
-    if (!is_tensor(o)) { raise(PyExc_TypeError, "element %zd of %s tuple is not a Tensor (it is %s)", i, what, Py_TYPE(o)->tp_name); return false; }
-    out->push_back((Tensor*)o);
+    Place p;
+    if (!place_of(PyTuple_GET_ITEM(tuple, i), what, i, &p)) return false;
+    out->push_back(p);
   }
   return true;
+}
+
+// The inputs that gradients are wanted for; with `accumulate` those that are no leaves retain theirs.
+static bool check_targets(const std::vector<Place>& targets, bool accumulate) {
+  for (const Place& p : targets) {
+    if (!p.edge.node) { raise(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad; it has shape %s", shape_text(p.layout).c_str()); return false; }
+    if (accumulate && p.tensor && !is_leaf(p.tensor) && !retain_grad(p.tensor)) return false;
+  }
+  return true;
+}
+
+static bool run_places(const std::vector<Place>& roots, const Gradients& gradients, const std::vector<Place>& targets, bool keep, bool create, bool accumulate, Tensor** captured) {
+  std::vector<Edge> from, to;
+  std::vector<const Layout*> layouts;
+  for (const Place& p : roots) from.push_back(p.edge);
+  for (const Place& p : targets) { to.push_back(p.edge); layouts.push_back(p.layout); }
+  BackwardRequest request{from.data(), gradients.v.data(), (int)from.size(), to.data(), layouts.data(), (int)to.size(), keep, create, accumulate};
+  return engine_run(request, captured);
 }
 
 static bool as_flag(PyObject* o, bool otherwise, bool* out) {
@@ -317,22 +379,18 @@ static PyObject* py_run_graph(PyObject*, PyObject* args) {
   PyObject *tensors, *given, *inputs;
   int keep, create, allow_unused, accumulate;
   if (!PyArg_ParseTuple(args, "O!OppO!pp", &PyTuple_Type, &tensors, &given, &keep, &create, &PyTuple_Type, &inputs, &allow_unused, &accumulate)) return nullptr;
-  std::vector<Tensor*> roots, targets;
-  if (!tensors_of(tensors, "tensors", &roots) || !tensors_of(inputs, "inputs", &targets)) return nullptr;
+  std::vector<Place> roots, targets;
+  if (!places_of(tensors, "tensors", &roots) || !places_of(inputs, "inputs", &targets)) return nullptr;
   const bool some = given != Py_None;
   if (some && (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != (Py_ssize_t)roots.size()))
     return raise(PyExc_RuntimeError, "got %zd tensors and %zd gradients", roots.size(), PyTuple_Check(given) ? PyTuple_GET_SIZE(given) : (Py_ssize_t)-1);
   Gradients gradients;
   for (size_t i = 0; i < roots.size(); i++)
     if (!add_root(roots[i], some ? PyTuple_GET_ITEM(given, i) : nullptr, i, &gradients)) return nullptr;
-  for (Tensor* t : targets) {
-    if (!t->requires_grad) return raise(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad; it has shape %s", shape_text(t->layout).c_str());
-    if (accumulate && !is_leaf(t) && !retain_grad(t)) return nullptr;
-  }
+  if (!check_targets(targets, accumulate)) return nullptr;
   if (accumulate && create && !warn_of_cycle()) return nullptr;
-  BackwardRequest request{roots.data(), gradients.v.data(), (int)roots.size(), targets.data(), (int)targets.size(), keep != 0, create != 0, accumulate != 0};
   std::vector<Tensor*> captured(targets.size(), nullptr);
-  if (!engine_run(request, accumulate ? nullptr : captured.data())) return nullptr;
+  if (!run_places(roots, gradients, targets, keep != 0, create != 0, accumulate != 0, accumulate ? nullptr : captured.data())) return nullptr;
   if (accumulate) Py_RETURN_NONE;
   PyObject* result = PyTuple_New(captured.size());
   for (size_t i = 0; i < captured.size(); i++) {
@@ -364,25 +422,25 @@ static PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize
   }
   bool create, keep;
   if (!as_flag(v[2], false, &create) || !as_flag(v[1], create, &keep)) return nullptr;
-  Tensor* root = (Tensor*)self;
-  std::vector<Tensor*> targets;
+  Place root;
+  if (!place_of(self, "tensors", 0, &root)) return nullptr;
+  std::vector<Place> targets;
   PyObject* inputs = nullptr;
   if (v[3] && v[3] != Py_None) {
     inputs = tensor_tuple(v[3]);
     if (!inputs) return nullptr;
-    bool good = tensors_of(inputs, "inputs", &targets);
+    bool good = places_of(inputs, "inputs", &targets);
     if (good && targets.empty()) { raise(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty."); good = false; }
-    for (size_t i = 0; good && i < targets.size(); i++) {
-      if (!targets[i]->requires_grad) { raise(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad"); good = false; }
-      else if (!is_leaf(targets[i])) good = retain_grad(targets[i]);
-    }
+    good = good && check_targets(targets, true);
     if (!good) { Py_DECREF(inputs); return nullptr; }
   }
   Gradients gradients;
   bool good = add_root(root, v[0], 0, &gradients) && (!create || warn_of_cycle());
-  if (good) {
-    BackwardRequest request{&root, gradients.v.data(), 1, targets.data(), (int)targets.size(), keep, create, true};
+  if (good && targets.empty()) {
+    BackwardRequest request{&root.edge, gradients.v.data(), 1, nullptr, nullptr, 0, keep, create, true};
     good = engine_run(request, nullptr);
+  } else if (good) {
+    good = run_places({root}, gradients, targets, keep, create, true, nullptr);
   }
   Py_XDECREF(inputs);
   if (!good) return nullptr;
@@ -403,6 +461,13 @@ static PyObject* py_set_anomaly(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 static PyObject* py_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(g_anomaly); }
+static PyObject* py_current_run(PyObject*, PyObject*) { return PyLong_FromLongLong(current_run()); }
+static PyObject* py_run_executes(PyObject*, PyObject* o) {
+  Node* n = node_of(o);
+  if (!n) return nullptr;
+  if (current_run() < 0) return raise(PyExc_RuntimeError, "_get_should_execute_nodes should only be called during the backward pass");
+  return PyBool_FromLong(run_executes(n));
+}
 static PyObject* py_is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(g_anomaly_nan); }
 
 // ------------------------------------------------------------------------------------------------------------------- module
@@ -432,7 +497,9 @@ static PyMethodDef methods[] = {
   {"tensor_hooks", py_tensor_hooks, METH_O, "tensor_hooks(tensor) -> OrderedDict"},
   {"accumulated_hooks", py_accumulated_hooks, METH_O, "accumulated_hooks(leaf) -> OrderedDict"},
   {"retain_grad", py_retain_grad, METH_O, "retain_grad(tensor)"},
-  {"gradient_edge", py_gradient_edge, METH_O, "gradient_edge(tensor) -> (node, output)"},
+  {"gradient_edge", py_gradient_edge, METH_O, "gradient_edge(tensor) -> (node, output, what keeps the node alive or None)"},
+  {"current_run", py_current_run, METH_NOARGS, "current_run() -> int\n\nThe backward pass that this thread is in; -1: none."},
+  {"run_executes", py_run_executes, METH_O, "run_executes(node) -> bool\n\nWhether the present backward pass gets to this node."},
   {"grad_fn", py_grad_fn, METH_O, "grad_fn(tensor) -> node or None"},
   {"set_anomaly_enabled", py_set_anomaly, METH_VARARGS, "set_anomaly_enabled(on, check_nan=True)"},
   {"is_anomaly_enabled", py_is_anomaly, METH_NOARGS, "is_anomaly_enabled() -> bool"},

@@ -1,7 +1,7 @@
 // Calls that write into given tensors: in-place forms and out=. Everything that can be refused is refused before anything is written.
 //
 // Overlap, where a written tensor shares memory with another operand (torch's rules, plus: never garbage):
-//  - the written tensor reaches one element by two indices: torch's RuntimeError;
+//  - the written tensor reaches one element by two indices: torch's RuntimeError, unless the op writes one value everywhere (fill_);
 //  - an operand is exactly the written tensor: a pointwise op runs as it is, any other reads a copy of the operand;
 //  - both are dense and partly overlap: torch's RuntimeError for pointwise ops and ops that write by declaration (copy_), a copy of the operand otherwise;
 //  - operators declared `separate` (torch's scatters, gathers and joins) refuse any of it;
@@ -77,7 +77,7 @@ static int run_native_inplace(Call& c, PyObject** outs, int max) {
 }
 
 static int run_inplace(Call& c, PyObject** outs, int max) {
-  for (int i = 0; i < c.ndest; i++) if (!refuse_self_overlap(c.dests[i])) return -1;
+  for (int i = 0; i < c.ndest && !c.op->one_value; i++) if (!refuse_self_overlap(c.dests[i])) return -1;
   if (!tape_before_inplace(c)) return -1;
   if (runs_native(c)) return run_native_inplace(c, outs, max);
   bool declared = signature_of(c).has_written;
@@ -106,26 +106,25 @@ static const Layout* output_layout(const Plan* p, int i, const Call& c) {
 
 static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 
-// The definition's `out` attribute is True, or the words of the error for an out= tensor of another dtype than the result.
-static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want) {
-  PyObject* words = PyObject_GetAttrString(c.op->definition, "out");
-  if (!words) { PyErr_Clear(); return true; }
-  if (PyTuple_Check(words)) {                 // one for each signature
-    PyObject* own = c.overload < PyTuple_GET_SIZE(words) ? Py_NewRef(PyTuple_GET_ITEM(words, c.overload)) : Py_NewRef(Py_True);
-    Py_DECREF(words);
-    words = own;
-  }
-  if (!PyUnicode_Check(words)) { Py_DECREF(words); return true; }
+// What the definition says of an out= tensor that has another dtype than the result: OpDef.out_refusal, an exception or None.
+static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want, bool castable) {
+  PyObject* stated = PyObject_GetAttrString(c.op->definition, "out");
+  if (!stated) { PyErr_Clear(); return true; }
+  bool nothing = PyBool_Check(stated);
+  Py_DECREF(stated);
+  if (nothing) return true;
+  PyObject* request = call_request(c, 0);
+  if (!request) return false;
   DType have = dest->layout->dtype;
-  PyObject* format = PyObject_GetAttrString(words, "format");
-  PyObject* none = PyTuple_New(0);
   PyObject* names = Py_BuildValue("{s:s,s:s,s:s,s:s}", "out", dtype_scalar_name(have), "result", dtype_scalar_name(want->dtype), "out_c", dtype_cpp_name(have), "result_c",
                                   dtype_cpp_name(want->dtype));
-  PyObject* text = format && none && names ? PyObject_Call(format, none, names) : nullptr;
-  if (text) PyErr_SetObject(PyExc_RuntimeError, text);
-  Py_XDECREF(text); Py_XDECREF(names); Py_XDECREF(none); Py_XDECREF(format);
-  Py_DECREF(words);
-  return false;
+  PyObject* error = !names ? nullptr : PyObject_CallMethod(c.op->definition, "out_refusal", "OOOO", PyTuple_GET_ITEM(request, 5), PyTuple_GET_ITEM(request, 3),
+                                                          castable ? Py_True : Py_False, names);
+  if (error && error != Py_None) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+  bool good = error == Py_None;
+  Py_XDECREF(error); Py_XDECREF(names);
+  Py_DECREF(request);
+  return good;
 }
 
 // torch's reductions accumulate in the dtype of their out= tensor, and its factories take it, unless told `dtype=`.
@@ -139,24 +138,32 @@ static bool take_dtype_from_out(Call& c, const Tensor* dest) {
     int yes = wanted ? PyObject_IsTrue(wanted) : 0;
     if (!wanted) PyErr_Clear();
     Py_XDECREF(wanted);
-    if (yes > 0) c.static_words[a.is] = (uint64_t)dest->layout->dtype;
-    return yes >= 0;
+    if (yes <= 0) return yes == 0;
+    if (!refuse_dtype(c, dest, dest->layout, true)) return false;
+    c.static_words[a.is] = (uint64_t)dest->layout->dtype;
+    return true;
   }
   return true;
 }
 
-static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
+// Whether a result of this layout may go to the destination at all.
+static bool check_out(const Call& c, Tensor* dest, const Layout* want) {
   if (want->device != dest->layout->device) {
     raise(PyExc_RuntimeError, "Attempting to copy from device %s to device %s, but cross-device copies are not allowed!", want->device == Device::Meta ? "meta" : "cpu",
           dest->layout->device == Device::Meta ? "meta" : "cpu");
     return false;
   }
-  if (want->dtype != dest->layout->dtype && !refuse_dtype(c, dest, want)) return false;
-  if (!can_cast(want->dtype, dest->layout->dtype)) {
+  bool castable = can_cast(want->dtype, dest->layout->dtype);
+  if (want->dtype != dest->layout->dtype && !refuse_dtype(c, dest, want, castable)) return false;
+  if (!castable) {
     raise(PyExc_RuntimeError, "result type %s can't be cast to the desired output type %s", dtype_scalar_name(want->dtype), dtype_scalar_name(dest->layout->dtype));
     return false;
   }
-  if (same_shape(want, dest->layout)) return refuse_self_overlap(dest);
+  return !same_shape(want, dest->layout) || refuse_self_overlap(dest);
+}
+// A destination of another shape becomes one of the result's.
+static bool fit_out(Tensor* dest, const Layout* want) {
+  if (same_shape(want, dest->layout)) return true;
   if (dest->layout->numel) {
     std::string text = "An output with one or more elements was resized since it had shape " + shape_text(dest->layout) + ", which does not match the required output shape " +
         shape_text(want) + ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
@@ -167,7 +174,6 @@ static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
   PyObject* r = size ? PyObject_CallMethod((PyObject*)dest, "resize_", "(O)", size) : nullptr;
   Py_XDECREF(size);
   Py_XDECREF(r);
-  (void)c;
   return r != nullptr;
 }
 
@@ -176,9 +182,10 @@ static int copy_results(Call& c, Tensor* const* dests, int ndest, PyObject** res
   bool good = n == ndest;
   if (!good) raise(PyExc_TypeError, "%s(): expected %d out= tensors, got %d", c.op->text, n, ndest);
   for (int i = 0; good && i < n; i++) {
-    good = results[i] && is_tensor(results[i]) && fit_out(c, dests[i], ((Tensor*)results[i])->layout);
+    good = results[i] && is_tensor(results[i]) && check_out(c, dests[i], ((Tensor*)results[i])->layout);
     if (!good && !PyErr_Occurred()) raise(PyExc_RuntimeError, "%s(): out= is not supported for this result", c.op->text);
   }
+  for (int i = 0; good && i < n; i++) good = fit_out(dests[i], ((Tensor*)results[i])->layout);
   for (int i = 0; good && i < n; i++) {
     Tensor* r = call_op(op_find("copy_"), {dests[i], (Tensor*)results[i]});
     good = r != nullptr;
@@ -219,7 +226,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
   if (ndest == 1 && !take_dtype_from_out(c, dests[0])) return -1;
   for (int d = 0; c.op->separate && d < ndest; d++) if (!refuse_self_overlap(dests[d])) return -1;
   for (int d = 0; c.op->separate && d < ndest; d++)
-    for (int i = 0; i < c.nt; i++) if (c.t[i] && overlap_of(dests[d], c.t[i]) != Overlap::None) { raise_partial(); return -1; }
+    for (int i = 0; i < c.nt; i++) if (c.t[i] && (c.t[i] == dests[d] || overlap_of(dests[d], c.t[i]) != Overlap::None)) { raise_partial(); return -1; }
   if (runs_native(c)) return functional();
   // The functional plan says what the results look like.
   c.form = 0;
@@ -233,8 +240,18 @@ static int run_out(Call& c, PyObject** outs, int max) {
     const Layout* want = output_layout(p, i, c);
     if (!want) { direct = false; continue; }
     direct &= p->outs[i].kind == RefKind::Buffer && want->dtype == dests[i]->layout->dtype && !(dests[i]->layout->flags & (L_CONJ | L_NEG)) && !p->meta && !p->draws;
-    good = fit_out(c, dests[i], want);
+    good = check_out(c, dests[i], want);
+    // Growing a destination would change an operand under the call that is to read it: the results are made first. torch's pointwise ops refuse it.
+    for (int k = 0; good && k < c.nt && !same_shape(want, dests[i]->layout); k++) {
+      if (!c.t[k] || c.t[k]->storage != dests[i]->storage) continue;
+      direct = false;
+      if (c.op->pointwise && c.t[k] == dests[i]) {
+        raise(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s", shape_text(dests[i]->layout).c_str(), shape_text(want).c_str());
+        good = false;
+      }
+    }
   }
+  for (int i = 0; good && direct && i < ndest; i++) good = fit_out(dests[i], output_layout(p, i, c));
   decref(p);
   if (!good) return -1;
   if (!direct) return functional();

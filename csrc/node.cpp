@@ -74,6 +74,12 @@ void node_release_saved(Node* n) {
   Saved* s = n->saved();
   for (int i = 0; i < n->nsaved; i++) {
     if (!s[i].storage) continue;
+    if (RL_UNLIKELY(s[i].is_packed)) {
+      Packed* packed = s[i].packed; s[i].packed = nullptr; s[i].is_packed = false;
+      decref(s[i].layout); s[i].layout = nullptr;
+      packed_free(packed);
+      continue;
+    }
     Storage* storage = s[i].storage; s[i].storage = nullptr;
     version_release(s[i].version); s[i].version = nullptr;
     decref(s[i].layout); s[i].layout = nullptr;
@@ -84,12 +90,12 @@ void node_release_saved(Node* n) {
 static const char* const TENSOR_TYPE_NAMES[] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double",
   "ComplexFloat", "ComplexDouble", "UInt16", "UInt32", "UInt64", "Float8_e4m3fn", "Float8_e5m2", "ComplexHalf"};
 
-static Tensor* second_time() {
+bool raise_second_time() {
   raise(PyExc_RuntimeError,
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved "
         "intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
         "backward through the graph a second time or if you need to access saved tensors after calling backward.");
-  return nullptr;
+  return false;
 }
 
 static Edge history_of(Node* n, const Saved& s) {
@@ -113,22 +119,29 @@ static Tensor* changed(Node* n, const Saved& s, uint32_t now) {
   return nullptr;
 }
 
-Tensor* saved_unpack(Node* n, int index) {
+Tensor* saved_unpack(Node* n, int index, bool history) {
   Saved& s = n->saved()[index];
-  if (RL_UNLIKELY(n->released)) return second_time();
+  if (RL_UNLIKELY(n->released)) { raise_second_time(); return nullptr; }
   if (!s.storage) return nullptr;
-  uint32_t now = s.version ? s.version->value : s.storage->version;
-  if (RL_UNLIKELY(now != s.expected)) return changed(n, s, now);
-  incref(s.layout); incref(s.storage);
-  Tensor* t = tensor_wrap(s.layout, s.storage, s.offset);
-  if (RL_UNLIKELY(!t)) return nullptr;
-  if (s.version) { t->version = s.version; ++s.version->rc; }
-  if (tls.grad_mode) {
+  Tensor* t;
+  if (RL_UNLIKELY(s.is_packed)) {
+    t = packed_value(s);
+    if (!t) return nullptr;
+  } else {
+    uint32_t now = s.version ? s.version->value : s.storage->version;
+    if (RL_UNLIKELY(now != s.expected)) return changed(n, s, now);
+    incref(s.layout); incref(s.storage);
+    t = tensor_wrap(s.layout, s.storage, s.offset);
+    if (RL_UNLIKELY(!t)) return nullptr;
+    if (s.version) { t->version = s.version; ++s.version->rc; }
+  }
+  if (history) {
     Edge from = history_of(n, s);
     Node* maker = from.node;
     if (maker && s.output && s.index < n->nout && !dtype_differentiable(s.layout->dtype)) maker = nullptr;     // an index that came with a value
     if (maker) {
       node_hold(maker);
+      if (maker->python) tensor_track(t);
       t->node = maker;
       t->out_nr = (uint16_t)from.slot;
       t->requires_grad = 1;
@@ -207,6 +220,8 @@ int node_traverse(Node* root, visitproc visit, void* arg) {
     todo.pop_back();
     if (n->extra) { int r = extra_traverse(n->extra, visit, arg); if (r) return r; }
     if (n->kind == NodeKind::Function) Py_VISIT(n->ctx);
+    for (int i = 0; i < n->nsaved; i++)
+      if (n->saved()[i].is_packed) { Py_VISIT(n->saved()[i].packed->value); Py_VISIT(n->saved()[i].packed->unpack); }
     for (int i = 0; i < n->nedges; i++) {
       Node* to = n->edges()[i].node;
       if (!to) continue;

@@ -188,7 +188,8 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (good && op->signatures->size() > 255) { raise(PyExc_ValueError, "%s: too many signatures", op->text); good = false; }
   PyObject *layout = nullptr, *doc = nullptr;
   if (good && optional_attribute(definition, "layout", &layout) > 0) { op->pointwise = PyUnicode_Check(layout) && !PyUnicode_CompareWithASCIIString(layout, "pointwise"); Py_DECREF(layout); }
-  PyObject* separate = nullptr;
+  PyObject *separate = nullptr, *one_value = nullptr;
+  if (good && optional_attribute(definition, "one_value", &one_value) > 0) { op->one_value = PyObject_IsTrue(one_value) == 1; Py_DECREF(one_value); }
   if (good && optional_attribute(definition, "separate", &separate) > 0) { op->separate = PyObject_IsTrue(separate) == 1; Py_DECREF(separate); }
   if (good && definition != Py_None && optional_attribute(definition, "__doc__", &doc) > 0) op->doc = doc;
   if (PyErr_Occurred() && good) PyErr_Clear();

@@ -46,6 +46,7 @@ struct Op {
   PyObject_HEAD
   PyObject* name; const char* text;        // text: UTF-8 of name
   uint32_t id; uint8_t forms, pointwise, is_backward;
+  uint8_t one_value;                       // every element is written the same: the written tensor may overlap itself
   uint8_t separate;                        // a written tensor may share no memory at all with another operand, not even exactly
   int16_t native_overload;                 // the one signature that `native` serves, or -1: all
   Plan* last;                              // the plan of the previous call: borrowed, cleared when the table drops it

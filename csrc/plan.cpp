@@ -427,6 +427,12 @@ static int run_general(Plan* p, Call& c, PyObject** outs, int max) {
   return n;
 }
 
+// Memory that numpy, another library or another process looks at: what is written to it is seen at once, also under compile().
+static bool writes_for_others(const Call& c) {
+  for (int i = 0; i < c.ndest; i++) if (c.dests[i]->storage->flags & (ST_EXTERNAL | ST_NORESIZE | ST_SHARED)) return true;
+  return false;
+}
+
 int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   if (RL_LIKELY(p->simple && !(tls.guard & (G_RECORD | G_INFERENCE)) && !any_pending(c))) {
     Storage* s = storage_new(p->buffers[0].bytes);
@@ -449,7 +455,7 @@ int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   }
   incref(p);                                   // Python may run from here on (a flush, another thread), and evict it
   int n = -1;
-  if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws) n = record_plan(p, c, outs, max);
+  if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
   else if (!any_pending(c) || (pending_flush() && (!any_pending(c) || pending_lost()))) n = run_general(p, c, outs, max);
   decref(p);
   return n;

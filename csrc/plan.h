@@ -41,6 +41,7 @@ struct Parsed {
   PyObject* backward = nullptr;            // the key, or null
   Op* backward_op = nullptr;               // borrowed (ops live for ever)
   std::string node;
+  bool once = false;                       // backward frees the node even if it keeps nothing: a second one is refused, as torch does
   uint64_t constant = 0;                   // bit j: output j has no gradient, though its dtype could have one
 };
 extern PyTypeObject* RecipeType;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <malloc.h>
@@ -14,6 +15,10 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#ifdef __linux__
+#include <sys/sysinfo.h>
+#endif
 #include <unistd.h>
 #endif
 
@@ -91,10 +96,48 @@ inline bool protect_pages(void* p, size_t bytes) {
 #endif
 }
 
-// Memory that other processes can map: an object known by its file descriptor only (its name is gone before anybody else could use it), so it
-// disappears with the last process that holds it. -1 and null on failure, errno says why.
+// Memory that other processes can map: an object known by its file descriptor only (it has no name, or its name is gone before anybody else could
+// use it), so it disappears with the last process that holds it. -1 and null on failure, errno says why.
+//
+// Linux has such objects outside of any file system (memfd), which a container's small /dev/shm does not limit. Elsewhere, where a sandbox forbids
+// them, or with RUSHLIGHT_SHARED_MEMORY=shm, they are files of /dev/shm. Both are given pages when they are written to, and a process that writes where
+// there are none left is killed: so the room is compared first. `room`: the bytes there are, when that is why it failed; else -1.
 #ifndef _WIN32
-inline int shared_new(size_t bytes) {
+inline long long memory_available(long long at_least) {      // -1: enough for this, or not known
+#ifdef __linux__
+  struct sysinfo all;
+  if (sysinfo(&all) != 0 || at_least < (long long)(all.totalram / 16) * (long long)all.mem_unit) return -1;       // a small part: not worth reading a file
+  FILE* file = fopen("/proc/meminfo", "r");
+  if (!file) return -1;
+  char line[128];
+  long long kilobytes = -1;
+  while (fgets(line, sizeof line, file))
+    if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1) break;
+  fclose(file);
+  return kilobytes < 0 || kilobytes * 1024 >= at_least ? -1 : kilobytes * 1024;
+#else
+  (void)at_least;
+  return -1;
+#endif
+}
+inline int shared_sized(int fd, size_t bytes) {
+  if (fd < 0 || ftruncate(fd, (off_t)bytes) == 0) return fd;
+  int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
+}
+inline int shared_new(size_t bytes, long long* room) {
+  *room = memory_available((long long)bytes);
+  if (*room >= 0) { errno = ENOMEM; return -1; }
+  const char* wanted = getenv("RUSHLIGHT_SHARED_MEMORY");
+#ifdef MFD_CLOEXEC
+  if (!wanted || std::strcmp(wanted, "shm") != 0) {
+    int fd = memfd_create("rushlight", MFD_CLOEXEC);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EACCES)) return shared_sized(fd, bytes);
+  }
+#endif
+  (void)wanted;
   for (unsigned attempt = 0; attempt < 64; attempt++) {
     static unsigned serial = 0;
     char name[64];
@@ -103,11 +146,14 @@ inline int shared_new(size_t bytes) {
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return -1;
     shm_unlink(name);
-    if (ftruncate(fd, (off_t)bytes) == 0) return fd;
-    int why = errno;
-    close(fd);
-    errno = why;
-    return -1;
+    struct statvfs system;
+    if (fstatvfs(fd, &system) == 0 && (unsigned long long)system.f_bavail * system.f_frsize < bytes) {
+      *room = (long long)((unsigned long long)system.f_bavail * system.f_frsize);
+      close(fd);
+      errno = ENOSPC;
+      return -1;
+    }
+    return shared_sized(fd, bytes);
   }
   return -1;
 }
@@ -122,7 +168,7 @@ inline long long shared_size(int fd) {
 inline void shared_unmap(void* p, size_t bytes) { munmap(p, bytes); }
 inline void handle_close(int fd) { close(fd); }
 #else
-inline int shared_new(size_t) { errno = ENOSYS; return -1; }
+inline int shared_new(size_t, long long* room) { *room = -1; errno = ENOSYS; return -1; }
 inline void* shared_map(int, size_t) { return nullptr; }
 inline long long shared_size(int) { return -1; }
 inline void shared_unmap(void*, size_t) {}

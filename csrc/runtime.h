@@ -128,7 +128,8 @@ struct Tensor {
   uint8_t requires_grad; // for non-leaves: has a node
   uint8_t bits;          // TensorBit
 };
-enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */ };
+enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */,
+  T_SPARSE = 16 /* a sparse tensor: Python has its indices and values; this object is its place in the graph, on no device */ };
 extern PyTypeObject* TensorType;           // rushlight.Tensor, made in C++; Python adds methods to it
 extern PyTypeObject* ParameterType;        // nn.Parameter: a subclass that takes the fast path too; null until registered
 inline bool is_exact(PyObject* o) { PyTypeObject* t = Py_TYPE(o); return RL_LIKELY(t == TensorType || t == ParameterType); }
@@ -289,7 +290,11 @@ void native_register(const char* name, NativeOp);                // before the P
 // --------------------------------------------------------------------------------------- the thread-local guard word
 // Zero on the hot path. Any bit set: the call takes the slow path, which looks at the bits one by one.
 enum Guard : uint32_t { G_MODE = 1 /*__torch_function__ modes*/, G_RECORD = 2 /*compile()*/, G_ANOMALY = 4, G_INFERENCE = 8, G_PROFILE = 16, G_AUTOCAST = 32, G_FUNC = 64, G_NO_DISPATCH = 128 };
-struct ThreadState { uint32_t guard = 0; bool grad_mode = true; uint64_t sequence = 0; };
+struct ThreadState {
+  uint32_t guard = 0; bool grad_mode = true; uint64_t sequence = 0;
+  PyObject* saved_hooks = nullptr;      // what is done to values that nodes save (saved_hooks.cpp); owned; null nearly always
+  PyObject* before_write = nullptr;     // called with every tensor that is about to be written in place; owned; null nearly always
+};
 extern constinit thread_local ThreadState tls;     // constinit: no initialisation check at each use
 
 // ------------------------------------------------------------------------------------------------ tape, as others see it (tape.cpp)

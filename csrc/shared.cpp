@@ -13,12 +13,16 @@ bool add_tensor_methods(PyMethodDef* defs);     // interop.cpp
 struct Mapping { int fd; void* data; int64_t bytes; };
 static std::unordered_map<Storage*, Mapping*>& mappings() { static std::unordered_map<Storage*, Mapping*> m; return m; }
 
-static void release_mapping(Storage* s) {
-  Mapping* m = (Mapping*)s->owner;
-  mappings().erase(s);
+static void mapping_drop(Mapping* m) {
   platform::shared_unmap(m->data, (size_t)m->bytes);
   platform::handle_close(m->fd);
   delete m;
+}
+
+static void release_mapping(Storage* s) {
+  Mapping* m = (Mapping*)s->owner;
+  mappings().erase(s);
+  mapping_drop(m);
 }
 
 static Mapping* failed(const char* what, int64_t bytes) {
@@ -37,20 +41,27 @@ static Mapping* mapping_new(int fd, int64_t bytes) {
   return new Mapping{fd, data, bytes};
 }
 
+static Mapping* mapping_fresh(int64_t bytes) {
+  long long room;
+  int fd = platform::shared_new((size_t)bytes, &room);
+  if (fd >= 0) return mapping_new(fd, bytes);
+  if (room < 0) return failed("make", bytes);
+  bool of_files = errno == ENOSPC;
+  raise(PyExc_RuntimeError, "unable to make shared memory of %lld bytes: %s has %lld bytes left; smaller batches, fewer workers or a smaller prefetch_factor need less%s",
+        (long long)bytes, of_files ? "/dev/shm" : "this machine", room, of_files ? ", and a container's /dev/shm can be made larger (docker run --shm-size)" : "");
+  return nullptr;
+}
+
 static bool share_storage(Storage* s) {
   if (s->flags & ST_SHARED) return true;
   if ((Device)s->device == Device::Meta) { raise(PyExc_RuntimeError, "share_memory_: a meta tensor has no memory to share"); return false; }
   if (!materialize(s)) return false;
   int64_t bytes = s->nbytes > 0 ? s->nbytes : 1;      // a mapping cannot be empty
-  int fd = platform::shared_new((size_t)bytes);
-  if (fd < 0) { failed("make", bytes); return false; }
-  Mapping* m = mapping_new(fd, bytes);
+  Mapping* m = mapping_fresh(bytes);
   if (!m) return false;
   if (s->data && s->nbytes) std::memcpy(m->data, s->data, (size_t)s->nbytes);
   if (!storage_move(s, m->data, s->nbytes, release_mapping, m)) {
-    platform::shared_unmap(m->data, (size_t)bytes);
-    platform::handle_close(fd);
-    delete m;
+    mapping_drop(m);
     return false;
   }
   s->flags |= ST_SHARED;
@@ -75,6 +86,18 @@ static PyObject* storage_share_fd(PyObject* self, PyObject*) {
   return Py_BuildValue("(iL)", found->second->fd, (long long)s->nbytes);
 }
 
+// A storage object over a mapping, which it takes over; null passes through.
+static PyObject* storage_over(Mapping* m, int64_t nbytes) {
+  if (!m) return nullptr;
+  Storage* s = storage_external(m->data, nbytes, release_mapping, m);
+  if (!s) { mapping_drop(m); return nullptr; }
+  s->flags |= ST_SHARED | ST_EXTERNAL;
+  mappings()[s] = m;
+  PyObject* object = storage_object(s);
+  decref(s);
+  return object;
+}
+
 // _storage_from_fd(fd, nbytes) -> UntypedStorage over the memory behind a received descriptor, which is taken over.
 static PyObject* storage_from_fd(PyObject*, PyObject* args) {
   int fd;
@@ -85,15 +108,15 @@ static PyObject* storage_from_fd(PyObject*, PyObject* args) {
     platform::handle_close(fd);
     return raise(PyExc_RuntimeError, "the shared memory holds %lld bytes, %lld were announced", there, nbytes);
   }
-  Mapping* m = mapping_new(fd, nbytes > 0 ? nbytes : 1);
-  if (!m) return nullptr;
-  Storage* s = storage_external(m->data, nbytes, release_mapping, m);
-  if (!s) { platform::shared_unmap(m->data, (size_t)m->bytes); platform::handle_close(fd); delete m; return nullptr; }
-  s->flags |= ST_SHARED | ST_EXTERNAL;
-  mappings()[s] = m;
-  PyObject* object = storage_object(s);
-  decref(s);
-  return object;
+  return storage_over(mapping_new(fd, nbytes > 0 ? nbytes : 1), nbytes);
+}
+
+// _new_shared_storage(nbytes) -> UntypedStorage of fresh shared memory, all zero.
+static PyObject* new_shared_storage(PyObject*, PyObject* args) {
+  long long nbytes;
+  if (!PyArg_ParseTuple(args, "L:_new_shared_storage", &nbytes)) return nullptr;
+  if (nbytes < 0) return raise(PyExc_RuntimeError, "shared memory of %lld bytes", nbytes);
+  return storage_over(mapping_fresh(nbytes > 0 ? nbytes : 1), nbytes);
 }
 
 static PyMethodDef tensor_methods[] = {
@@ -104,7 +127,8 @@ static PyMethodDef storage_methods[] = {
     {"share_memory_", storage_share_memory, METH_NOARGS, "share_memory_()\n--\n\nMove the bytes to shared memory. Returns the storage."},
     {"_share_fd_cpu_", storage_share_fd, METH_NOARGS, "_share_fd_cpu_()\n--\n\n(file descriptor, bytes) of the shared memory."},
     {nullptr, nullptr, 0, nullptr}};
-static PyMethodDef functions[] = {{"_storage_from_fd", storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes)\n--\n\nThe storage behind a file descriptor."}, {nullptr, nullptr, 0, nullptr}};
+static PyMethodDef functions[] = {{"_storage_from_fd", storage_from_fd, METH_VARARGS, "_storage_from_fd(fd, nbytes)\n--\n\nThe storage behind a file descriptor."},
+    {"_new_shared_storage", new_shared_storage, METH_VARARGS, "_new_shared_storage(nbytes)\n--\n\nA storage of fresh shared memory."}, {nullptr, nullptr, 0, nullptr}};
 
 bool init_shared(PyObject* m) {
   for (PyMethodDef* def = storage_methods; def->ml_name; def++) {

@@ -99,6 +99,7 @@ bool tape_record(Plan* plan, const Call& call, PyObject** outs, int nout, Storag
     for (int a = 0; a < plan->nargs; a++) if (call.t[a] == out) { argument = a; break; }
     good = rebase_history(out, n, i, argument);
   }
+  if (RL_UNLIKELY(tls.saved_hooks != nullptr) && good && n->nsaved) good = saved_pack_all(n, plan, call, outs);
   node_drop(n);
   return good;
 }
@@ -315,6 +316,12 @@ bool tape_before_inplace(const Call& call) {
     return false;
   }
   for (int i = 0; i < call.ndest; i++) if (!check_written(call.dests[i], recorded)) return false;
+  if (RL_UNLIKELY(tls.before_write != nullptr))
+    for (int i = 0; i < call.ndest; i++) {
+      PyObject* done = PyObject_CallOneArg(tls.before_write, (PyObject*)call.dests[i]);
+      if (!done) return false;
+      Py_DECREF(done);
+    }
   return true;
 }
 
@@ -525,7 +532,7 @@ bool init_tape(PyObject* m) {
   if (!guard || PyModule_AddObjectRef(m, "no_grad_guard", guard) < 0) { Py_XDECREF(guard); return false; }
   Py_DECREF(guard);
   stat_register("nodes", &g_nodes);
-  return PyModule_AddFunctions(m, methods) == 0 && init_grad_fn(m);
+  return PyModule_AddFunctions(m, methods) == 0 && init_grad_fn(m) && init_saved_hooks(m);
 }
 
 }  // namespace rl

@@ -5,6 +5,7 @@
 // output makes no cycle. Saved intermediates are extra ("hidden") output slots of their node.
 //
 //   node.cpp      nodes: allocation, reference counts, iterative freeing, saved slots, garbage collection
+//   saved_hooks.cpp   saved slots that the user packs his own way (autograd.graph.saved_tensors_hooks)
 //   tape.cpp      recording: plans, views, in-place operations and the histories they rewrite
 //   engine.cpp    running: dependency counts, accumulation, hooks, capture
 //   grad_fn.cpp   what Python sees of a node, hooks on tensors and nodes, backward() and grad()
@@ -26,14 +27,18 @@ enum class NodeKind : uint8_t { Plan, View, Accumulate, CopySlices, Function };
 struct Edge { Node* node; uint32_t slot; };
 
 const uint16_t NO_HISTORY = 0xFFFF;
+struct Packed { PyObject *value, *unpack; };      // what a pack hook made of a saved value, and who makes the value again; both owned
 struct Saved {
-  Storage* storage;      // null: an absent optional argument
+  union {
+    Storage* storage;    // null: an absent optional argument
+    Packed* packed;      // owned, when is_packed; then there is no version
+  };
   Layout* layout;
   int64_t offset;
   Version* version;      // as in Tensor; owned
   uint32_t expected;     // version when saved
   uint16_t index;        // an input's history is edges()[index] (or NO_HISTORY); an output is slot `index` of the node itself
-  bool output;
+  bool output, is_packed;
 };
 
 struct NodeExtra;        // what few nodes have: hooks, a Python face, metadata
@@ -78,11 +83,19 @@ inline void node_drop(Node* n) {
   int64_t left = --n->rc;
   if (RL_UNLIKELY(left <= 1)) { if (left == 0) node_free(n); else if (n->kind == NodeKind::Accumulate) leaf_release(n); }
 }
-Tensor* saved_unpack(Node*, int index);       // new, or null: absent, or null with an error. Checks the version; has its history when grad mode is on
+Tensor* saved_unpack(Node*, int index, bool history);       // new, or null: absent, or null with an error. Checks the version
 void saved_fill(Saved*, Tensor*, uint32_t expected, uint16_t index, bool output);
 void node_release_saved(Node*);
+bool raise_second_time();                     // always false: what was saved has been freed
 const char* node_name(Node*);                 // "MulBackward0", "AccumulateGrad", …
 std::string function_name(Node*);             // "Mul": how errors name the operation
+
+// Packing (saved_hooks.cpp). `given`: the tensor that was saved, or null: one is made. On failure the slot stays as it was.
+bool saved_pack(Node*, Saved*, Tensor* given, PyObject* pack, PyObject* unpack);
+bool saved_pack_all(Node*, const Plan*, const Call&, PyObject** outs);     // by the hooks of this thread
+bool saved_pack_default(Node*, Saved*, Tensor*);                           // the same for one slot
+Tensor* packed_value(const Saved&);           // new: asks the unpack hook; has the saved shape and dtype
+void packed_free(Packed*);
 
 // For tensor.cpp: what a tensor reaches through node and view, for tp_traverse and tp_clear. They look at ownership themselves.
 int tape_traverse(Tensor*, visitproc, void*);
@@ -150,14 +163,16 @@ bool rebase_history(Tensor* self, Node*, uint32_t slot, int argument);   // self
 
 // ---------------------------------------------------------------------------------------------------------- engine (engine.cpp)
 struct BackwardRequest {
-  Tensor* const* roots; Tensor* const* gradients; int nroots;   // a null gradient: implicit ones
-  Tensor* const* inputs; int ninputs;                           // none: accumulate into every leaf
+  const Edge* roots; Tensor* const* gradients; int nroots;
+  const Edge* inputs; const Layout* const* input_layouts; int ninputs;     // none: accumulate into every leaf. A layout may be unknown (null)
   bool keep_graph, create_graph, accumulate;                    // accumulate with inputs: backward(inputs=), else capture
 };
 bool engine_run(const BackwardRequest&, Tensor** captured);     // captured: ninputs results, new or null
 bool node_apply(Node*, Tensor** grads, uint64_t needed, Tensor** results);     // results: nedges, new or null
 Tensor* zeros_like_layout(const Layout*);     // new, contiguous
 extern bool g_anomaly, g_anomaly_nan;
+int64_t current_run();                        // the engine run whose hooks or Python backward this thread is in; -1: none
+bool run_executes(Node*);                     // does that run get to this node?
 void anomaly_remember(Node*);                 // the Python stack, in the node's metadata
 void anomaly_report(Node*);                   // warns with it; keeps the current exception
 
@@ -167,6 +182,8 @@ PyObject* tensor_grad_fn(Tensor*);            // new: grad_fn or None; regenerat
 PyObject* node_next_functions(Node*);         // new
 bool retain_grad(Tensor*);
 bool init_grad_fn(PyObject* m);               // called by init_tape
+bool init_saved_hooks(PyObject* m);           // called by init_tape
+Node* node_of(PyObject*);                     // borrowed: behind a grad_fn object or the ctx of a Function; null with an error
 
 // --------------------------------------------------------------------------------------------- autograd.Function (function.cpp)
 extern PyTypeObject* FunctionBaseType;
@@ -175,5 +192,7 @@ Node* function_node(PyObject* ctx);           // borrowed; null: not a ctx, or o
 const char* function_short_name(PyObject* ctx);
 void function_node_dies(PyObject* ctx);
 void function_release_saved(PyObject* ctx);
+const Layout* function_output_layout(PyObject* ctx, uint32_t slot);     // borrowed; null: not a tensor
+bool function_forget_saved(PyObject* ctx, int index);      // the object given to save_for_backward: its slot has been packed
 
 }  // namespace rl

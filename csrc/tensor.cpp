@@ -199,7 +199,10 @@ static PyObject* get_layout(PyObject*, void*) { return Py_NewRef(strided_object(
 static PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(self_of(o)->layout->ndim); }
 static PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(itemsize(self_of(o)->layout->dtype)); }
 static PyObject* get_nbytes(PyObject* o, void*) { return PyLong_FromLongLong(self_of(o)->layout->nbytes); }
-static PyObject* get_version(PyObject* o, void*) { return PyLong_FromUnsignedLong(version_of(self_of(o))); }
+static PyObject* get_version(PyObject* o, void*) {
+  if (self_of(o)->bits & T_INFERENCE) return raise(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+  return PyLong_FromUnsignedLong(version_of(self_of(o)));
+}
 static PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(self_of(o)->requires_grad); }
 static PyObject* get_is_leaf(PyObject* o, void*) { return PyBool_FromLong(is_leaf(self_of(o))); }
 static PyObject* get_grad_fn(PyObject* o, void*) { return tensor_grad_fn(self_of(o)); }
@@ -260,7 +263,7 @@ static int put_grad(PyObject* o, PyObject* value, void*) {
       "Convert it first: grad.to(tensor.dtype)", dtype_cpp_name(g->dtype), dtype_scalar_name(l->dtype));
     return -1;
   }
-  if (g->device != l->device) {
+  if (g->device != l->device && !((self_of(value)->bits | t->bits) & T_SPARSE)) {
     raise(PyExc_RuntimeError, "attempting to assign a gradient with device type '%s' to a tensor with device type '%s'. Please ensure that the gradient and the tensor are on the same device",
       g->device == Device::Meta ? "meta" : "cpu", l->device == Device::Meta ? "meta" : "cpu");
     return -1;

@@ -127,6 +127,16 @@ static PyObject* m_make_subclass(PyObject*, PyObject* const* args, Py_ssize_t na
   if (wants_grad && !set_requires_grad(out, true)) { Py_DECREF(out); return nullptr; }
   return (PyObject*)out;
 }
+// The object of a sparse tensor: shape and dtype of `like`, a meta tensor, so that nothing which looks for data here finds any.
+static PyObject* m_make_sparse(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs != 2 || !check_subclass(args[0]) || !is_tensor(args[1])) return PyErr_Occurred() ? nullptr : raise(PyExc_TypeError, "_make_sparse(cls, like)");
+  Tensor* like = self_of(args[1]);
+  if (like->layout->device != Device::Meta) return raise(PyExc_ValueError, "_make_sparse(): `like` must be a meta tensor");
+  incref(like->layout); incref(like->storage);
+  Tensor* out = tensor_wrap_in((PyTypeObject*)args[0], like->layout, like->storage, 0);
+  if (out) out->bits |= T_SPARSE | ((tls.guard & G_INFERENCE) ? T_INFERENCE : 0);
+  return (PyObject*)out;
+}
 static PyObject* m_as_subclass(PyObject* o, PyObject* cls) {
   if (!check_subclass(cls)) return nullptr;
   Tensor* t = self_of(o);
@@ -292,6 +302,7 @@ PyMethodDef tensor_methods[] = {
   FASTCALL("resize_", m_resize_, "resize_(*sizes, memory_format=torch.contiguous_format) -> Tensor\n\nChange the shape, growing the storage when it must; new elements are uninitialised."),
   FASTCALL("resize_as_", m_resize_as_, "resize_as_(the_template, memory_format=torch.contiguous_format) -> Tensor\n\nresize_ to the shape of another tensor."),
   {"_make_subclass", (PyCFunction)(void*)m_make_subclass, METH_FASTCALL | METH_KEYWORDS | METH_STATIC, "_make_subclass(cls, data, require_grad=False)\n\nA tensor of type cls over the data of another, outside its graph."},
+  {"_make_sparse", (PyCFunction)(void*)m_make_sparse, METH_FASTCALL | METH_STATIC, "_make_sparse(cls, like)\n\nThe object of a sparse tensor, of type cls."},
   {"as_subclass", m_as_subclass, METH_O, "as_subclass(cls) -> Tensor\n\nAn alias of type cls, inside the graph."},
   {nullptr}};
 

@@ -128,13 +128,13 @@ static int n_transpose(Call& c, PyObject** outs, int) {
   int64_t i = a.integer(), j = a.integer();
   return one(view_transpose(t, i, j, "TransposeBackward0"), outs);
 }
-static bool at_most_matrix(Tensor* t) {
+static bool at_most_matrix(Tensor* t, const char* name) {
   if (t->layout->ndim <= 2) return true;
-  raise(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", t->layout->ndim);
+  raise(PyExc_RuntimeError, "%s() expects a tensor with <= 2 dimensions, but self is %dD", name, t->layout->ndim);
   return false;
 }
-static Tensor* view_t(Tensor* t) {
-  if (!at_most_matrix(t)) return nullptr;
+static Tensor* view_t(Tensor* t, const char* name = "t") {
+  if (!at_most_matrix(t, name)) return nullptr;
   return view_transpose(t, 0, t->layout->ndim < 2 ? 0 : 1, "TBackward0");
 }
 static int n_t(Call& c, PyObject** outs, int) { return one(view_t(c.t[0]), outs); }
@@ -502,7 +502,7 @@ static int n_transpose_(Call& c, PyObject** outs, int) {
   int64_t i = a.integer(), j = a.integer();
   return may_become(t) ? become(t, view_transpose(t, i, j, "TransposeBackward0"), outs) : -1;
 }
-static int n_t_(Call& c, PyObject** outs, int) { return may_become(c.t[0]) ? become(c.t[0], view_t(c.t[0]), outs) : -1; }
+static int n_t_(Call& c, PyObject** outs, int) { return may_become(c.t[0]) ? become(c.t[0], view_t(c.t[0], "t_"), outs) : -1; }
 static int n_as_strided_(Call& c, PyObject** outs, int) { return may_become(c.t[0]) ? become(c.t[0], strided(c), outs) : -1; }
 
 // --------------------------------------------------------------------------------------------------------------- table

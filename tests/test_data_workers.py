@@ -94,6 +94,37 @@ def test_persistent_workers_are_the_same_processes():
     assert {int(p) for p in other}.isdisjoint({int(p) for p in other})
 
 
+def test_a_pass_left_half_way_leaves_nothing_to_the_next():
+    rl.manual_seed(0)
+    loader = DataLoader(Tens(), batch_size=2, shuffle=True, num_workers=2, persistent_workers=True)
+    for _ in range(3):
+        next(iter(loader))
+        assert sorted(i for batch in loader for i in batch.tolist()) == list(range(10))
+
+
+def test_persistent_workers_have_one_iterator_that_begins_anew():
+    loader = DataLoader(Tens(), batch_size=2, num_workers=2, persistent_workers=True)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    assert second is first and [b.tolist() for b in second] == [[i, i + 1] for i in range(0, 10, 2)]
+
+
+def test_persistent_workers_go_on_with_their_random_numbers():
+    """One seed is drawn when the workers are made, as torch does; later passes draw only the sampler's."""
+    rl.manual_seed(1)
+    loader = DataLoader(Seeds(), num_workers=2, persistent_workers=True)
+    first, second = ([b[0].tolist() for b in loader] for _ in range(2))
+    assert [s[:4] for s in first] == [s[:4] for s in second] and [s[4] for s in first] != [s[4] for s in second]
+
+
+class Tens(Numbers):
+    def __len__(self): return 10
+    def __getitem__(self, i):
+        time.sleep(0.002)
+        return i
+
+
 class Pids(Numbers):
     def __getitem__(self, i): return os.getpid()
 

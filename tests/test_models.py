@@ -62,3 +62,23 @@ def test_generative_and_graph_models_train():
     trained(net, x, edges)
     turned = rl.tensor([1, 2, 3, 0])                     # a ring looks the same from each node
     rl.testing.assert_close(net(x[turned], edges), net(x, edges)[turned])
+
+
+def test_several_tokens_after_kept_ones():
+    rl.manual_seed(0)
+    gpt = models.GPT2(vocabulary=50, context=12, width=16, layers=2, heads=2).eval()
+    ids, past = rl.randint(0, 50, (2, 9)), []
+    pieces = [gpt(part, past=past) for part in ids.split([3, 4, 2], 1)]
+    rl.testing.assert_close(rl.cat(pieces, 1), gpt(ids), rtol=1e-5, atol=1e-5)
+
+
+def test_models_say_what_does_not_fit():
+    gpt = models.GPT2(vocabulary=50, context=12, width=16, layers=1, heads=2)
+    bert = models.BertModel(vocabulary=50, context=12, width=16, layers=1, heads=2, hidden=16)
+    for net in (gpt, bert):
+        with pytest.raises(ValueError, match=r"must be \[batch, time\]"): net(rl.zeros(3, dtype=rl.int64))
+        with pytest.raises(ValueError, match="13 tokens do not fit"): net(rl.zeros(1, 13, dtype=rl.int64))
+    with pytest.raises(ValueError, match="does not divide into 3 heads"): models.GPT2(width=16, heads=3, layers=1, vocabulary=5)
+    noise = rl.randn(2, 100)
+    generator = models.DCGANGenerator(width=4).eval()
+    assert rl.equal(generator(noise), generator(noise[:, :, None, None]))

@@ -103,3 +103,58 @@ def test_cifar(tmp_path):
     (folder / "test_batch").write_bytes(pickle.dumps(print))
     with pytest.raises(pickle.UnpicklingError, match="does not belong"): datasets.CIFAR10(tmp_path, train=False)
     with pytest.raises(RuntimeError, match="not found"): datasets.CIFAR100(tmp_path)
+
+
+def test_turning_and_blurring():
+    x = rl.arange(12).view(1, 3, 4).to(rl.uint8)
+    assert rl.equal(t.rotate(x, 90, expand=True), x.rot90(1, (-2, -1))) and rl.equal(t.rotate(x, 180), x.flip(-1).flip(-2)) and rl.equal(t.rotate(x, 0), x)
+    assert rl.equal(t.rotate(rl.ones(3, 4, 4), 45, fill=7.0)[:, 0, 0], rl.full((3,), 7.0)) and tuple(t.rotate(rl.ones(1, 4, 4), 45, expand=True).shape) == (1, 6, 6)
+    with pytest.raises(ValueError, match="nearest or bilinear"): t.rotate(x, 3, "bicubic")
+    flat = rl.full((2, 3, 9, 9), 0.25)
+    rl.testing.assert_close(t.gaussian_blur(flat, (3, 5)), flat)
+    spot = rl.zeros(1, 9, 9)
+    spot[0, 4, 4] = 1
+    blurred = t.gaussian_blur(spot, 5, 1.0)
+    bell = (-0.5 * rl.arange(-2.0, 3.0) ** 2).exp()
+    bell = bell / bell.sum()
+    rl.testing.assert_close(blurred[0, 2:7, 2:7], bell[:, None] * bell)
+    assert not blurred[0, 1].any()
+    with pytest.raises(ValueError, match="odd and positive"): t.gaussian_blur(spot, 4)
+    rl.manual_seed(0)
+    assert tuple(t.Compose([t.RandomRotation(30, t.InterpolationMode.BILINEAR), t.GaussianBlur(3), t.RandomGrayscale(1.0), t.Resize(4, t.InterpolationMode.NEAREST)])(IMAGE).shape) == (3, 4, 5)
+
+
+def test_what_is_beside_an_image_passes_through():
+    image, label, box = t.Compose([t.RandomHorizontalFlip(1.0)])(IMAGE, 3, "box")
+    assert rl.equal(image, IMAGE.flip(-1)) and (label, box) == (3, "box")
+
+
+def test_arrays_keep_their_values_as_images():
+    array = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    assert rl.equal(t.ToImage()(array), rl.from_numpy(array).permute(2, 0, 1)) and t.ToImage()(array).dtype is rl.uint8
+    pytest.importorskip("PIL")
+    assert np.array_equal(np.asarray(t.to_pil_image(array)), array)
+
+
+def test_wrong_options_are_refused():
+    for options in (dict(brightness=-1), dict(hue=0.7), dict(contrast=(2, 1)), dict(hue=(-0.6, 0))):
+        with pytest.raises(ValueError, match="non negative|values should be between"): t.ColorJitter(**options)
+    with pytest.raises(ValueError, match="is not a valid InterpolationMode"): t.resize(IMAGE, 4, "cubist")
+    with pytest.raises(ValueError, match="Length of p"): t.RandomChoice([t.ToTensor()], [0.5, 0.5])
+    for change in (t.Normalize([0.5], [0.5]), t.ToDtype(rl.float32)):
+        with pytest.raises(TypeError, match="should be Tensor Image"): change(np.zeros((4, 4)))
+
+
+def test_folders_of_pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for name, colour in (("dog", (200, 0, 0)), ("cat", (0, 0, 100))):
+        (tmp_path / name / "more").mkdir(parents=True)
+        for place in (f"{name}/b.png", f"{name}/more/a.PNG"): image.new("RGB", (6, 5), colour).save(tmp_path / place)
+        (tmp_path / name / "notes.txt").write_text("not a picture")
+    data = datasets.ImageFolder(tmp_path, transform=t.ToTensor())
+    assert data.classes == ["cat", "dog"] and data.targets == [0, 0, 1, 1] and len(data) == 4 and data.class_to_idx["dog"] == 1
+    x, y = data[3]
+    assert y == 1 and tuple(x.shape) == (3, 5, 6) and rl.equal(x[0], rl.full((5, 6), 200 / 255))
+    (tmp_path / "bird").mkdir()
+    with pytest.raises(FileNotFoundError, match="classes bird"): datasets.ImageFolder(tmp_path)
+    with pytest.raises(FileNotFoundError, match="any class folder"): datasets.ImageFolder(tmp_path / "bird")

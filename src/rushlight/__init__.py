@@ -25,7 +25,7 @@ __version__ = _TorchVersion(f"{version.torch}+rushlight.{version.__version__}") 
 from ._C import Generator, Size, Tensor, UntypedStorage, device, dtype, layout, memory_format  # noqa: F401
 from ._C import (  # noqa: F401
     bfloat16, bool, channels_last, channels_last_3d, complex64, complex128, contiguous_format, float8_e4m3fn, float8_e5m2, float16, float32, float64,
-    int8, int16, int32, int64, preserve_format, strided, uint8, uint16, uint32, uint64,
+    _mkldnn, int8, int16, int32, int64, jagged, preserve_format, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided, uint8, uint16, uint32, uint64,
 )
 
 half, float, double = float16, float32, float64
@@ -133,7 +133,7 @@ _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "sig
 _LAZY_NAMES = {name: module for module, names in {
     "differences": "gradient",
     "lowrank": "svd_lowrank pca_lowrank lu",
-    "amp": "autocast",
+    "amp": "autocast GradScaler",
     "amp.autocast_mode": "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
                          "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "
                          "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting "
@@ -145,9 +145,15 @@ _LAZY_NAMES = {name: module for module, names in {
                 "set_num_interop_threads set_flush_denormal compiled_with_cxx11_abi is_vulkan_available get_device_module _check_with "
                 "_check _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all_with "
                 "_check_tensor_all _has_compatible_shallow_copy_type _is_all_true _shape_as_tensor SymInt SymFloat SymBool sym_int "
-                "sym_float sym_not sym_max sym_min sym_ite Stream Event OutOfMemoryError AcceleratorError TypedStorage sparse_coo "
-                "sparse_csr sparse_csc sparse_bsr sparse_bsc jagged _mkldnn FloatStorage DoubleStorage HalfStorage BFloat16Storage "
+                "sym_float sym_not sym_max sym_min sym_ite Stream Event OutOfMemoryError AcceleratorError TypedStorage "
+                "FloatStorage DoubleStorage HalfStorage BFloat16Storage "
                 "LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
+    "aten": "dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ batch_norm instance_norm "
+            "embedding embedding_renorm_ cosine_similarity pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
+            "margin_ranking_loss poisson_nll_loss triplet_margin_loss frobenius_norm nuclear_norm norm_except_dim grid_sampler range from_file get_device is_distributed cond",
+    "private_c": "has_openmp has_mkl has_lapack has_spectral DisableTorchFunction DisableTorchFunctionSubclass",
+    "_C": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
+    "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor spmm dsmm hspmm",
     "nn.recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
 }.items() for name in names.split()}
 

@@ -181,9 +181,10 @@ def _tensor_str(self, indent):
     return _content(self, indent)
 
 
-def _with_suffixes(text, suffixes, indent):
+def _with_suffixes(text, suffixes, indent, new_line=False):
+    """`new_line`: the first suffix begins a line of its own."""
     parts = [text]
-    length = len(text) - text.rfind("\n") + 1
+    length = PRINT_OPTS.linewidth if new_line else len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if length + len(suffix) + 2 > PRINT_OPTS.linewidth:
             parts.append(",\n" + " " * indent + suffix)

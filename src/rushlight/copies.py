@@ -67,6 +67,9 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None, *, out=Non
     return _into(out, base)
 
 
+Tensor.as_strided_scatter = as_strided_scatter
+
+
 def _clone_of_memory(input):
     """A copy over as much memory as the tensor's, with its strides and offset: other views of it mean the same places."""
     if input.is_contiguous() and input.storage_offset() == 0 and input.untyped_storage().nbytes() == input.numel() * input.element_size():

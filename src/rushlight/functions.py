@@ -258,19 +258,32 @@ def broadcast_to(input, size):
     return input.expand(size)
 
 
+def _at_least_1d(t): return t.reshape(1) if t.dim() == 0 else t
+
+
+def _at_least_2d(t):
+    rank = t.dim()
+    return t if rank > 1 else t.unsqueeze(0) if rank else t.reshape(1, 1)
+
+
+def _at_least_3d(t):
+    rank = t.dim()
+    return t if rank > 2 else t.unsqueeze(-1) if rank == 2 else t[None, :, None] if rank else t.reshape(1, 1, 1)
+
+
 @aware_of_all
 def atleast_1d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1) if t.dim() == 0 else t)
+    return _each(tensors, _at_least_1d)
 
 
 @aware_of_all
 def atleast_2d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1, 1) if t.dim() == 0 else t.unsqueeze(0) if t.dim() == 1 else t)
+    return _each(tensors, _at_least_2d)
 
 
 @aware_of_all
 def atleast_3d(*tensors):
-    return _each(tensors, lambda t: t.reshape(1, 1, 1) if t.dim() == 0 else t[None, :, None] if t.dim() == 1 else t.unsqueeze(-1) if t.dim() == 2 else t)
+    return _each(tensors, _at_least_3d)
 
 
 def _each(tensors, change):
@@ -288,20 +301,20 @@ def _joined(name, tensors, dim, out):
 @aware_of_all
 def hstack(tensors, *, out=None):
     """Tensors side by side: along the second dimension, the first for vectors."""
-    tensors = atleast_1d(list(tensors))
+    tensors = [_at_least_1d(t) for t in tensors]
     return _joined("hstack", tensors, 0 if tensors and tensors[0].dim() == 1 else 1, out)
 
 
 @aware_of_all
 def vstack(tensors, *, out=None):
     """Tensors one below the other."""
-    return _joined("vstack", atleast_2d(list(tensors)), 0, out)
+    return _joined("vstack", [_at_least_2d(t) for t in tensors], 0, out)
 
 
 @aware_of_all
 def dstack(tensors, *, out=None):
     """Tensors behind one another."""
-    return _joined("dstack", atleast_3d(list(tensors)), 2, out)
+    return _joined("dstack", [_at_least_3d(t) for t in tensors], 2, out)
 
 
 row_stack = vstack
@@ -358,14 +371,31 @@ argwhere = lambda input: _op("_nonzero")(input)  # noqa: E731
 argwhere.__name__, argwhere.__doc__ = "argwhere", "The indices of elements that are not zero, a row each."
 
 
+def _without_single_masks(input, indices):
+    """A mask of no dimensions chooses all or nothing: it becomes an index into a new dimension of size 1."""
+    indices, dim = list(indices), 0
+    for k, index in enumerate(indices):
+        if isinstance(index, _C.Tensor) and index.dtype in (_C.bool, _C.uint8):
+            if index.ndim == 0:
+                input, indices[k] = input.unsqueeze(dim), index.reshape(1).nonzero().reshape(-1)
+            dim += max(index.ndim, 1)
+        else:
+            dim += 1
+    return input, indices
+
+
 def index_put(input, indices, values, accumulate=False):
     """A copy of the tensor with `values` written, or added, at `input[indices]`."""
-    return _op("_index_put")(input, _C.index_positions(input, indices), values, accumulate)
+    seen, indices = _without_single_masks(input, indices)
+    result = _op("_index_put")(seen, _C.index_positions(seen, indices), values, accumulate)
+    return result if seen is input else result.reshape(input.shape)
 
 
 def index_put_(input, indices, values, accumulate=False):
     """`values` written, or added, at `input[indices]`, in place."""
-    return registry.find("_index_put").op.inplace_function(input, _C.index_positions(input, indices), values, accumulate)
+    seen, indices = _without_single_masks(input, indices)
+    registry.find("_index_put").op.inplace_function(seen, _C.index_positions(seen, indices), values, accumulate)
+    return input
 
 
 @aware_of_all

@@ -55,6 +55,9 @@ def dispatch(function, types, args, kwargs):
         if result is not NotImplemented:
             return result
     if not found:
+        if kwargs.get("layout") not in (None, _C.strided):
+            from .sparse.dispatch import create
+            return create(function, args, kwargs)
         with _C.disable_torch_function():
             return function(*args, **kwargs)
     raise TypeError(f"Multiple dispatch failed for 'torch.{getattr(function, '__name__', function)}'; all __torch_function__ handlers returned NotImplemented:\n\n"
@@ -71,11 +74,26 @@ def aware(function):
     return method
 
 
+PLAIN = {_C.Tensor, int, bool, float, str, type(None)}
+
+
+def _plain(args, kwargs):
+    """Is nothing here, or one level within a list, that could want the call? The quick answer for almost every call."""
+    for group in args, kwargs.values() if kwargs else ():
+        for value in group:
+            kind = type(value)
+            if kind in PLAIN: continue
+            if kind is not list and kind is not tuple: return False
+            for item in value:
+                if type(item) not in PLAIN: return False
+    return True
+
+
 def aware_of_all(function):
     """A function written in Python that lets any of its arguments take part, also one within a list: `torch.broadcast_tensors(plain, other)`."""
     @functools.wraps(function)
     def call(*args, **kwargs):
-        if _overloaded(args, kwargs) and not _C.torch_function_disabled():
+        if not _plain(args, kwargs) and _overloaded(args, kwargs) and not _C.torch_function_disabled():
             return dispatch(call, None, args, kwargs)
         return function(*args, **kwargs)
     return call

@@ -9,6 +9,8 @@ from . import _C
 def _log_api_usage_once(event) -> None: pass
 def _log_api_usage_metadata(*args, **kwargs) -> None: pass
 def _set_grad_enabled(enabled) -> None: _C.set_grad_enabled(enabled)
+def _current_graph_task_id() -> builtins.int: return _C.current_run()
+def _will_engine_execute_node(node) -> builtins.bool: return _C.run_executes(node)
 def _get_tracing_state(): return None
 def _set_tracing_state(state) -> None: pass
 def _is_tracing() -> builtins.bool: return False
@@ -31,7 +33,8 @@ def _autograd_init(): return True
 def _has_storage(tensor) -> builtins.bool: return not tensor.is_meta
 
 
-_has_mkldnn = _has_mkl = _has_cuda = _has_mps = has_openmp = has_mkl = has_lapack = False
+_has_mkldnn = _has_mkl = _has_cuda = _has_mps = has_openmp = has_mkl = False
+has_lapack = has_spectral = True
 _GLIBCXX_USE_CXX11_ABI = True
 DisableTorchFunction = DisableTorchFunctionSubclass = _C.disable_torch_function
 TensorBase = _TensorBase = _C.Tensor

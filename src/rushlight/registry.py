@@ -20,12 +20,15 @@ Decisions
   - `refuses="c"` names the kinds of dtype (b i f c, and h for the half types) that torch has no kernel for; the error is torch's, with `kernel` as the name it gives the
     kernel. `refuses={"c": RuntimeError("...")}` states another error.
   - `out="..."` (a text) means that out= must have the result's dtype exactly; the text is torch's error, with {out} and {result};
-    a tuple has one entry for each schema.
+    a tuple has one entry for each schema. `out=TypeError("...")` is raised where the result cannot be cast to out=, instead of torch's usual error.
+    A function of the arguments by name (tensors as the contract's descriptions; `out`: the name of its dtype) answers one of these for the call, or raises.
+    `inplace="..."` does the same for the in-place form, with {self} and {result}; a function of the tensor's shape and the result's gives the words of the
+    error when they do not fit.
   - `contracts={"self": -1, "other": -2}` names the dimension of each operand that a product sums over. Such a dimension never broadcasts,
     so size 1 is a size like any other and shares its recipe (see `plans.widened`).
-    `inplace="..."` does the same for the in-place form, with {self} and {result}.
   - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
   - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
+  - `one_value=True`: every element is written the same, so the written tensor may reach one of them by two indices (an expanded one can be filled).
   - Names that live only in a namespace of PREFIXED get it as the prefix of the operator's name: `linalg_vector_norm`.
 """
 
@@ -85,17 +88,24 @@ class Signature:
 
 def _split(text):
     """Split at commas outside brackets and quotes."""
-    parts, depth, quote, start = [], 0, None, 0
-    for i, c in enumerate(text):
+    parts, whole = [], None
+    for part in text.split(','):
+        whole = part if whole is None else f'{whole},{part}'
+        if ('[' in whole or '(' in whole or '"' in whole or "'" in whole) and not _closed(whole): continue
+        part, whole = whole.strip(), None
+        if part: parts.append(part)
+    return parts
+
+
+def _closed(text):
+    """Do the brackets and quotes of a piece end within it?"""
+    depth, quote = 0, None
+    for c in text:
         if quote: quote = None if c == quote else quote
         elif c in '\'"': quote = c
         elif c in '([': depth += 1
         elif c in ')]': depth -= 1
-        elif c == ',' and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    parts.append(text[start:])
-    return [p.strip() for p in parts if p.strip()]
+    return not depth and not quote
 
 
 def _default(text):
@@ -109,6 +119,9 @@ def _default(text):
     except ValueError: return text              # a word: contiguous_format ...
 
 
+_params = {}             # (text, keyword only) -> Param: the same few words in a thousand schemas, and import reads them all
+
+
 def parse_schema(text):
     """A schema as a Signature. Errors name the schema: they are the definition's author's."""
     head, arrow, tail = text.partition('->')
@@ -120,10 +133,13 @@ def parse_schema(text):
         if part == '*':
             keyword_only = True
             continue
-        declared, equals, default = part.partition('=')
-        type_, _, pname = declared.strip().rpartition(' ')
-        if not type_ or not pname.isidentifier(): raise ValueError(f'{name}: cannot read the parameter {part!r} of {text!r}')
-        params.append(Param(pname, type_.strip(), _default(default.strip()) if equals else REQUIRED, keyword_only))
+        param = _params.get((part, keyword_only))
+        if param is None:
+            declared, equals, default = part.partition('=')
+            type_, _, pname = declared.strip().rpartition(' ')
+            if not type_ or not pname.isidentifier(): raise ValueError(f'{name}: cannot read the parameter {part!r} of {text!r}')
+            param = _params[part, keyword_only] = Param(pname, type_.strip(), _default(default.strip()) if equals else REQUIRED, keyword_only)
+        params.append(param)
     returns = []
     tail = tail.strip()
     for part in _split(tail[1:-1] if tail.startswith('(') else tail):
@@ -134,6 +150,11 @@ def parse_schema(text):
 
 class OpDef:
     """The definition of one operator. See the module's description."""
+
+    # What an operator is unless its definition says otherwise (`op` below explains the options): all that derived definitions need to know of them.
+    rule = samples = errors = saves = native = promote = method_of = None
+    inplace = out = separate = one_value = once = False
+    differentiable, layout, aliases, refuses, contracts = True, 'pointwise', (), {'': None}, {}
 
     def __init__(self, body, signatures, options):
         self.body, self.signatures = body, signatures
@@ -225,6 +246,16 @@ class OpDef:
         """Whether an out= tensor stands for an absent `dtype=`: in torch's reductions and factories."""
         return self.rule in ('acc', 'acc_float') or not any(p.is_tensor for p in self.params.values())
 
+    def out_refusal(self, signature, params, castable, names):
+        """The exception for an out= tensor of another dtype than the result, or that says the result's dtype; None if it will do. `castable`: whether
+        torch.can_cast allows it."""
+        stated = self.out
+        if isinstance(stated, tuple): stated = stated[signature] if signature < len(stated) else True
+        if callable(stated): stated = stated({**dict(zip([p.name for p in self.signatures[signature].params], params)), 'out': names['out']})
+        if isinstance(stated, str) and names['out'] != names['result']: return RuntimeError(stated.format(**names))
+        if isinstance(stated, Exception) and not castable: return type(stated)(stated.args[0].format(**names))
+        return None
+
     @property
     def mutated(self):
         """Names of the parameters that the operator writes (`Tensor(a!)`)."""
@@ -280,7 +311,7 @@ def _fit(signature, args, kwargs):
 
 def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
        errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None, separate=False,
-       contracts=None):
+       contracts=None, one_value=False, once=False):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
     if len({s.name for s in signatures}) != 1: raise ValueError(f'one operator, one name: {[s.name for s in signatures]}')
@@ -292,7 +323,7 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
             refuses=refuses if isinstance(refuses, dict) else {refuses: None}, kernel=kernel or signatures[0].name,
             saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
             differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of,
-            contracts=contracts or {}, separate=separate))
+            contracts=contracts or {}, separate=separate, one_value=one_value, once=once))
         if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
         if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
         _definitions[definition.name] = definition

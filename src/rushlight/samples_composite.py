@@ -89,3 +89,21 @@ def segments(kind: str) -> Maker:
         return [Sample(t(10, 4), rows, offsets, m) for m in ("sum", "mean", "max")] + [
             Sample(t(10, 40), rows, offsets, "sum", -1, t(12)), Sample(t(3, 1), np.array([0, 2]), np.array([0, 0, 2]), "mean")]
     return make
+
+
+def places_and_matrices(kind: str) -> Maker:
+    """Rows and columns of nonzeros, some of them twice, with the factors of a product."""
+    def make(seed=0):
+        import numpy as np
+        rng = np.random.default_rng(seed)
+        t = lambda *shape: _draw(rng, shape, -2, 2)
+        places = lambda n, size: rng.integers(0, size, (n,))
+        if kind == "product":
+            return [Sample(places(9, 4), places(9, 6), t(9), t(6, 3), 4), Sample(places(1, 1), places(1, 2), t(1), t(2, 40), 1),
+                    Sample(places(0, 1), places(0, 1), t(0), t(3, 2), 5), Sample(places(300, 7), places(300, 50), t(300), t(50, 33), 7)]
+        if kind == "extreme":
+            return [Sample(places(9, 4), places(9, 6), t(9), t(6, 3), 5, largest) for largest in (True, False)] + [
+                Sample(places(0, 1), places(0, 1), t(0), t(3, 2), 5, True), Sample(places(300, 7), places(300, 50), t(300), t(50, 33), 7, False)]
+        return [Sample(places(9, 4), places(9, 6), t(4, 5), t(6, 5)), Sample(places(0, 1), places(0, 1), t(4, 5), t(6, 5)),
+                Sample(places(30, 3), places(30, 3), t(3, 40), t(3, 40))]
+    return make

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 import rushlight as rl
 from rushlight import Tensor
 
+from .serialization_guard import Unchanged, check_memo
+
 __all__ = ["save", "load", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals", "reduce_tensor"]
 
 _ALIGNMENT = 64
@@ -67,6 +69,19 @@ def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, bac
 
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     return rl.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+def _get_layout(name: str):
+    """A layout by the name that torch writes: "torch.sparse_coo"."""
+    layout = getattr(rl, name.removeprefix("torch."), None)
+    if not isinstance(layout, rl.layout):
+        raise pickle.UnpicklingError(f"there is no layout {name!r}")
+    return layout
+
+
+def _rebuild_sparse_tensor(layout, data):
+    from .sparse.construct import rebuilt
+    return rebuilt(layout, data)
 
 
 def _rebuild_parameter(data, requires_grad, backward_hooks):
@@ -170,6 +185,19 @@ def reduce_tensor(tensor: Tensor, protocol):
     return _rebuild_from_type_v2, (func, None if kind is Tensor else kind, args, state)
 
 
+def _sparse_parts(tensor) -> tuple:
+    """What torch writes of a sparse tensor: (layout, (indices …, values, size, whether coalesced))."""
+    pattern, size = tensor._pattern, rl.Size(tensor.shape)
+    return tensor.layout, (*pattern.indices, tensor._values(), size, *([pattern.coalesced] if tensor.layout is rl.sparse_coo else []))
+
+
+def reduce_sparse(tensor):
+    """`__reduce_ex__` of a sparse tensor."""
+    if tensor.__dict__.get("_is_param"):
+        return _rebuild_parameter, (tensor.data, tensor.requires_grad, OrderedDict())
+    return _rebuild_sparse_tensor, _sparse_parts(tensor)
+
+
 def _view_bits(tensor) -> tuple[str, ...]:
     return tuple(name for name, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())) if is_set)
 
@@ -240,12 +268,18 @@ class _Pickler(pickle._Pickler):
             return self._reduce_tensor(obj)
         if kind is rl.Size:
             return self._name("torch", "Size"), (tuple(obj),)
+        if kind is rl.layout:
+            return self._name("torch.serialization", "_get_layout"), (str(obj),)
         if kind is rl.device:
             return self._name("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
 
     def _reduce_tensor(self, tensor: Tensor):
         from rushlight.nn import Parameter
+        if tensor.layout is not rl.strided:
+            if tensor.__dict__.get("_is_param"):
+                return self._name(_UTILS, "_rebuild_parameter"), (tensor.data, tensor.requires_grad, OrderedDict())
+            return self._name(_UTILS, "_rebuild_sparse_tensor"), _sparse_parts(tensor)
         kind, state = type(tensor), object_state(tensor)
         if kind is Parameter:
             data = tensor.detach()
@@ -469,9 +503,12 @@ def _known_names() -> dict:
         "torch._utils._rebuild_tensor": _rebuild_tensor, "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
         "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3, "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
+        "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor, "torch.serialization._get_layout": _get_layout,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor_no_storage,
         "torch._tensor._rebuild_from_type_v2": _rebuild_from_type_v2,
     }
+    for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc"):
+        known[f"torch.{name}"] = getattr(rl, name)
     for name in _DTYPE_NAMES:
         dtype = getattr(rl, name, None)
         if dtype is not None:
@@ -486,15 +523,19 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file, **options)
         self._read_storage = read_storage
         self._restricted = restricted
-        self._known = _known_names()
+        self._known, self._named = _known_names(), Unchanged()
+
+    def load(self):
+        if not self._restricted: return super().load()
+        with self._named: return super().load()
 
     def find_class(self, module: str, name: str):
         full = f"{module}.{name}"
         if full in self._known:
             known = self._known[full]
-            return known.cls if isinstance(known, _KnownClass) and not self._restricted else known
+            return self._named.watch(known) if self._restricted else known.cls if isinstance(known, _KnownClass) else known
         if full in _user_safe_globals:
-            return _user_safe_globals[full]
+            return self._named.watch(_user_safe_globals[full]) if self._restricted else _user_safe_globals[full]
         if self._restricted:
             raise pickle.UnpicklingError(
                 f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
@@ -558,7 +599,7 @@ def _open_archive(file):
                                      "'PK')")
     try:
         return zipfile.ZipFile(file, "r")
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, ValueError) as error:      # versions, names and offsets that no archive has
         raise RuntimeError("PytorchStreamReader failed reading zip archive: failed finding central directory. "
                            f"The file is cut short or damaged ({error}); it cannot be read") from None
 
@@ -607,6 +648,8 @@ class _Records:
             return rl.empty(0, dtype=rl.uint8).untyped_storage()
         if self.mapped is not None and info.compress_type == 0:
             start = self._data_offset(info)
+            if start + nbytes > len(self.mapped):
+                raise RuntimeError(f"PytorchStreamReader failed reading file {name}: the file ends before the record does")
             return rl.frombuffer(memoryview(self.mapped)[start:start + nbytes], dtype=rl.uint8).untyped_storage()
         holder = rl.empty(nbytes, dtype=rl.uint8)
         target = memoryview(holder.numpy())
@@ -629,8 +672,11 @@ class _Records:
 
     def _data_offset(self, info) -> int:
         import struct
-        self.file.seek(info.header_offset + 26)
-        name_length, extra_length = struct.unpack("<HH", self.file.read(4))
+        self.file.seek(info.header_offset)
+        head = self.file.read(30)
+        if len(head) < 30 or head[:4] != b"PK\x03\x04":
+            raise RuntimeError("PytorchStreamReader failed reading zip archive: a record is not where the directory says")
+        name_length, extra_length = struct.unpack("<HH", head[26:])
         return info.header_offset + 30 + name_length + extra_length
 
 
@@ -666,6 +712,7 @@ def _load_archive(file, map_location, restricted: bool, use_mmap: bool, options:
 
     program = records.read("data.pkl")
     try:
+        if restricted: check_memo(program)
         return _Unpickler(io.BytesIO(program), read_storage, restricted, **options).load()
     except pickle.UnpicklingError as error:
         if not restricted:

@@ -8,6 +8,7 @@ import struct
 import rushlight as rl
 
 from .serialization import _TRUST, _bytes_of, _locator, _Storage, _StorageType, _swap_bytes, _Unpickler
+from .serialization_guard import check_memo_of
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
@@ -29,7 +30,9 @@ class _LegacyUnpickler(_Unpickler):
 
 def load_legacy(file, map_location, restricted: bool, options: dict):
     """The object in a file of the old format."""
-    plain = lambda: _Unpickler(file, None, True, **options).load()
+    def plain():
+        check_memo_of(file)
+        return _Unpickler(file, None, True, **options).load()
     try: magic = plain()
     except Exception as error: raise pickle.UnpicklingError(f"this is neither a zip archive nor a file of torch's older format ({error})") from None      # noqa: BLE001
     if magic != MAGIC:
@@ -45,6 +48,7 @@ def load_legacy(file, map_location, restricted: bool, options: dict):
             else: storages[key] = _Storage(rl.empty(numel * dtype.itemsize, dtype=rl.uint8).untyped_storage(), dtype)
         return storages[key]
     try:
+        if restricted: check_memo_of(file)
         result = _LegacyUnpickler(file, reserve, restricted, **options).load()
         keys = plain()
     except pickle.UnpicklingError as error:

@@ -98,17 +98,6 @@ class AcceleratorError(RuntimeError):
     """An accelerator failed. Never raised here."""
 
 
-class _Layout:
-    """A layout of tensors that is not strided; no tensor has one yet."""
-
-    def __init__(self, name: str) -> None: self._name = name
-    def __repr__(self) -> str: return f"torch.{self._name}"
-
-
-sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = (_Layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"))
-_mkldnn = _Layout("_mkldnn")
-
-
 class TypedStorage:
     """A storage with a dtype, as torch had them: `tensor.storage()`."""
 

@@ -175,6 +175,81 @@ def apply_(self, fn):
     return self.copy_(flat.reshape(self.shape))
 
 
+def map_(self, other, fn):
+    """Each element becomes `fn(element, other's element)`. Slow."""
+    return map2_(self, other, other, lambda a, b, _: fn(a, b))
+
+
+def map2_(self, x, y, fn):
+    """Each element becomes `fn(element, x's element, y's element)`. Slow."""
+    values = zip(*(t.detach().expand(self.shape).reshape(-1).tolist() for t in (self, x, y)))
+    with _C.no_grad_guard():
+        return self.copy_(_C.tensor([fn(*v) for v in values], dtype=self.dtype).reshape(self.shape))
+
+
+def fill_diagonal_(self, fill_value, wrap=False):
+    """Write a number on the main diagonal, in place. With `wrap`, a tall matrix begins a new diagonal after each row that the last one leaves over."""
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    sizes, strides = self.shape, self.stride()
+    if self.dim() > 2 and len(set(sizes)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    step = sum(strides)
+    self.as_strided((min(sizes),), (step,), self.storage_offset()).fill_(fill_value)
+    if wrap and self.dim() == 2 and sizes[0] > sizes[1] + 1 and sizes[1]:
+        rows = -(-sizes[0] // (sizes[1] + 1))                    # diagonals, each with an empty row after it
+        for r in range(1, rows):
+            self[r * (sizes[1] + 1):].fill_diagonal_(fill_value)
+    return self
+
+
+def dim_order(self, *, ambiguity_check=False):
+    """The dimensions from the outermost in memory to the innermost."""
+    sizes, strides = self.shape, self.stride()
+    formats = {_C.contiguous_format: tuple(range(self.dim()))}
+    if self.dim() == 4: formats[_C.channels_last] = (0, 2, 3, 1)
+    if self.dim() == 5: formats[_C.channels_last_3d] = (0, 2, 3, 4, 1)
+    fits = [order for form, order in formats.items() if self.is_contiguous(memory_format=form)]
+    asked = isinstance(ambiguity_check, (list, tuple))
+    unique = sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) == 1 if asked else len(set(strides)) == len(strides) and 1 not in sizes
+    if ambiguity_check and not unique:
+        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    if 0 in strides:
+        return formats[_C.contiguous_format]
+    return fits[0] if len(fits) == 1 else tuple(sorted(range(self.dim()), key=lambda d: (-strides[d], -sizes[d])))
+
+
+def pin_memory(self, device=None):
+    """There is no accelerator whose copies pinned memory would make faster."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def is_distributed(self):
+    """Whether the tensor is spread over devices: never."""
+    return False
+
+
+def resize(self, *sizes):
+    """Deprecated: `view` of as many elements."""
+    return self.view(*sizes)
+
+
+def resize_as(self, other):
+    """Deprecated: `view_as`."""
+    return self.view_as(other)
+
+
+def module_load(self, other, assign=False):
+    """What a module's parameter becomes when `other` is loaded into it (`torch.__future__.set_swap_module_params_on_conversion`)."""
+    return other.detach() if assign else other.detach().to(self.dtype, copy=True)
+
+
+def lu(self, pivot=True, get_infos=False):
+    """`torch.lu(self)`."""
+    from .lowrank import lu as function
+    return function(self, pivot, get_infos)
+
+
 def __deepcopy__(self, memo):
     if not self.is_leaf:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
@@ -285,6 +360,20 @@ def _storage_getitem(self, index):
 _storage_byte = _C.UntypedStorage.__getitem__             # one byte, with the storage's own errors
 
 
+# Methods about sparse layouts: `rushlight.sparse` is read when the first of them is called.
+_SPARSE_METHODS = ("to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced _coalesced_ indices values _indices _values "
+                   "_nnz crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV sparse_mask sparse_resize_ sparse_resize_and_clear_")
+
+
+def _sparse_method(name):
+    def method(self, *args, **kwargs):
+        from .sparse import methods
+        return getattr(methods, name)(self, *args, **kwargs)
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = "See `rushlight.sparse` and the guide, docs/guide/sparse.md."
+    return method
+
+
 def install():
     """Put everything on the type. Called once, after the operators are registered."""
     for name, function in faces.methods().items():
@@ -295,9 +384,13 @@ def install():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
     for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__rdiv__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
-                 "storage", "ndimension", "apply_", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
+                 "storage", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
+                 "is_distributed", "resize", "resize_as", "module_load", "lu", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
         setattr(Tensor, name, here[name])
+    for name in _SPARSE_METHODS.split():
+        setattr(Tensor, name, _sparse_method(name))
     Tensor.type = type_
+    Tensor.const_data_ptr = Tensor.data_ptr
     storage = _C.UntypedStorage
     storage.from_file, storage.untyped, storage.__getitem__ = staticmethod(storage_from_file), lambda self: self, _storage_getitem
     storage.__dlpack__ = lambda self, **options: _storage_bytes(self).__dlpack__(**options)

@@ -127,6 +127,8 @@ class _Comparison:
             same("stride()", actual.stride(), expected.stride())
         if actual.is_meta or expected.is_meta:
             return
+        if actual.layout is not rl.strided or expected.layout is not rl.strided:
+            actual, expected = actual.detach().to_dense(), expected.detach().to_dense()
         rtol, atol = self.given or _default_tolerances(actual.dtype, expected.dtype)
         a, e = _array(actual), _array(expected)
         if a.ndim == 0:

@@ -279,3 +279,20 @@ def test_cycle_through_ctx_is_collected():
     del y
     gc.collect()
     assert ref() is None
+
+
+def test_keywords_of_apply_get_their_place_from_forward():
+    class Scale(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, factor=2, other=None):
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.factor, None
+    x = rl.ones(2, requires_grad=True)
+    Scale.apply(x, factor=3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    with pytest.raises(TypeError, match="missing required argument: 'factor'"): Scale.apply(x, other=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"): Scale.apply(x, 1, None, wrong=1)

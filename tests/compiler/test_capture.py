@@ -1,6 +1,7 @@
 """compile(): the same bits as eager, in fewer launches, whatever the program does in between."""
 import math
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -421,3 +422,21 @@ def test_dtypes(dtype):
 
 def test_empty_and_zero_dim():
     check(lambda x, s: ((x * 2).sum(0) + s, x + 1, s * 2 + 1), rl.empty(0, 3), rl.tensor(2.0))
+
+
+def test_memory_that_others_look_at_is_written_at_once():
+    @rl.compile
+    def f(x):
+        seen = x.numpy()
+        x.add_(1)
+        first = float(seen[0])
+        result = x * 2
+        made = result.numpy()
+        result.mul_(10)
+        return first, float(made[0]), result
+    assert f(rl.zeros(3))[:2] == (1, 20)
+    array = np.zeros(3, "float32")
+    def write(x):
+        x.fill_(3)
+        return float(array[1])
+    assert rl.compile(write)(rl.from_numpy(array)) == 3

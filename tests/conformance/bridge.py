@@ -14,6 +14,7 @@ def tensor_to_rl(t: torch.Tensor, storages: dict):
     """A rushlight tensor over a copy of the whole storage, with the same sizes, strides, offset, conj and neg bits. Tensors that share a storage
     share its copy: `storages` remembers them."""
     base = t.detach()
+    if base.layout is not torch.strided: return sparse_to_rl(base).requires_grad_(t.requires_grad)
     if base.device.type == "meta": return rl.empty_strided(tuple(t.shape), tuple(t.stride()), dtype=DTYPES[t.dtype], device="meta")
     if base.is_neg(): base = torch._neg_view(base)
     if base.is_conj(): base = base.conj()
@@ -30,6 +31,18 @@ def tensor_to_rl(t: torch.Tensor, storages: dict):
     return out.requires_grad_(True) if t.requires_grad else out
 
 
+def parts_of(t) -> list:
+    """The indices of a sparse tensor, torch's or ours, and its values."""
+    names = {"torch.sparse_coo": ("_indices",), "torch.sparse_csr": ("crow_indices", "col_indices"), "torch.sparse_csc": ("ccol_indices", "row_indices")}[str(t.layout)]
+    return [getattr(t, name)() for name in names] + [t._values() if t.is_sparse else t.values()]
+
+
+def sparse_to_rl(t: torch.Tensor):
+    parts = [tensor_to_rl(p, {}) for p in parts_of(t)]
+    if t.is_sparse: return rl.sparse_coo_tensor(*parts, tuple(t.shape), is_coalesced=t.is_coalesced())
+    return rl.sparse_compressed_tensor(*parts, tuple(t.shape), layout=getattr(rl, str(t.layout)[6:]))
+
+
 def _flat_to_rl(flat: torch.Tensor):
     """A copy in memory of rushlight's own, so that it can be resized; torch's is cloned first, since .numpy() forbids it that."""
     if flat.dtype == torch.bfloat16: return _flat_to_rl(flat.view(torch.int16)).view(rl.bfloat16)
@@ -43,7 +56,7 @@ def to_rl(value, storages=None):
     if isinstance(value, torch.dtype): return DTYPES[value]
     if isinstance(value, torch.device): return rl.device(str(value))
     if isinstance(value, torch.memory_format): return getattr(rl, str(value).rpartition(".")[2])
-    if isinstance(value, torch.layout): return rl.strided
+    if isinstance(value, torch.layout): return getattr(rl, str(value).rpartition(".")[2])
     if isinstance(value, torch.Size): return rl.Size(value)
     if isinstance(value, torch.nn.Module): return getattr(rl.nn, type(value).__name__)()       # a distance without parameters
     if isinstance(value, tuple) and hasattr(value, "_fields"): return type(value)(*map(inside, value))
@@ -77,6 +90,8 @@ def difference(ours, theirs, scale=1, strides=False, values=True, tolerance=TOLE
         if not isinstance(ours, rl.Tensor): return f"got {type(ours).__name__}, expected a tensor"
         if tuple(ours.shape) != tuple(theirs.shape): return f"shape {tuple(ours.shape)}, torch has {tuple(theirs.shape)}"
         if str(ours.dtype) != str(theirs.dtype): return f"dtype {ours.dtype}, torch has {theirs.dtype}"
+        if str(ours.layout) != str(theirs.layout): return f"layout {ours.layout}, torch has {theirs.layout}"
+        if theirs.layout is not torch.strided: return difference(parts_of(ours.detach()), parts_of(theirs.detach()), scale, False, values, tolerance)
         if strides and theirs.numel() > 0:
             want = [s for n, s in zip(theirs.shape, theirs.stride()) if n > 1]
             got = [s for n, s in zip(ours.shape, ours.stride()) if n > 1]

@@ -10,25 +10,20 @@ import types
 import warnings
 
 import torch
-from bridge import TOLERANCE, difference, flatten, to_rl, to_torch
-from judge import Judge, nearer, single
+from bridge import difference, flatten, parts_of, to_rl, to_torch
+from closeness import Exact, like, settled, stated_tolerances, widened
 from tangents import check_tangents
 from torch.testing._internal import common_methods_invocations as invocations
 
 import rushlight as rl
 from rushlight import registry
 
-# Gradients: sums may be in another order.
-GRADIENT_TOLERANCE = {**TOLERANCE, torch.float32: (1e-5, 1e-5), torch.complex64: (1e-5, 1e-5)}
 # In half precision torch's gradients round every intermediate value. They are compared with its float32 gradients instead: rtol, and atol beside the
 # largest of them.
 HALF = {torch.bfloat16: 2.0 ** -6, torch.float16: 2.0 ** -9}
+SINGLE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
 # Samples with more elements than this say nothing that smaller ones do not, and take torch itself seconds.
 TOO_BIG = 20_000
-# Sums of many products in another order than torch's: how many times the tolerance.
-LONG_SUMS = {"addbmm": 4,
-             "nn.functional.conv3d": 6, "nn.functional.conv_transpose3d": 4,        # a hundred products of up to 81 that cancel; op_db's own tolerances are wider
-             "nn.functional.scaled_dot_product_attention": 5}       # scores of some hundreds: the last bit of one is 1e-5 of its weight
 # Entries whose values are not defined (uninitialised memory): only shapes, dtypes and strides are compared.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 
@@ -39,20 +34,6 @@ ARBITRARY_CHOICE = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue
 
 # Factors that are unique only up to signs or phases: compared by what op_db makes of them for this purpose (sample.output_process_fn_grad).
 UP_TO_PHASES = {"linalg.svd", "svd", "linalg.eig", "linalg.eigh", "svd_lowrank", "pca_lowrank"}
-
-
-# Entries compared with the tolerance that op_db itself states for them (see own_tolerance) where that is wider.
-AS_OP_DB_SAYS = {"svd_lowrank", "pca_lowrank"}
-
-
-def own_tolerance(info, usual):
-    """`usual` (rtol, atol by dtype), or what op_db's decorators state for this entry on a CPU, whichever is wider."""
-    out = dict(usual)
-    for note in info.decorators if info.name in AS_OP_DB_SAYS else ():
-        if getattr(note, "cls_name", "") not in (None, "TestCommon") or note.device_type not in (None, "cpu") or not note.active_if: continue
-        for stated in note.decorators:
-            for dtype, t in getattr(stated, "d", {}).items(): out[dtype] = tuple(map(max, out[dtype], (t.rtol, t.atol)))
-    return out
 
 
 def full_name(info) -> str:
@@ -196,47 +177,33 @@ def check_sample(info, ours, sample, gradients=True, second=False):
         word = next((f"other values are chosen: {a} against {b}" for a, b in zip(mine, theirs) if not torch.equal(a.nan_to_num(), b.nan_to_num())), None)
         return [("value", word)] if word else []
     layouts = difference(got.result, expected.result, strides=True, values=False)
-    if info.name in UP_TO_PHASES: expected.result, got.result = map(sample.output_process_fn_grad, (expected.result, got.result))
-    word = difference(got.result, expected.result, LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED, tolerance=own_tolerance(info, TOLERANCE))
-    wide = wide_sample(args, kwargs) if half else None
+    process = sample.output_process_fn_grad if info.name in UP_TO_PHASES else lambda result: result
+    theirs, ours_, exact = process(expected.result), process(got.result), Exact(info.op, args, kwargs)
+    word = difference(ours_, theirs, tolerance=stated_tolerances(info), values=info.name not in UNDEFINED)
+    wide = widened([list(args), kwargs], SINGLE) if half else None
     if word and half:                                    # torch may round inside an operator: its float32 result, rounded once, is as right
         torch.manual_seed(7)
-        word = difference(got.result, _like(info.op(*wide[0], **wide[1]), expected.result))
-    judge = Judge(info.op, args, kwargs, sample.output_process_fn_grad if info.name in UP_TO_PHASES else None) if single([args, kwargs, expected.result]) else None
-    if word and judge is not None and same_kinds(got.result, expected.result) and nearer(got.result, expected.result, judge.results): word = None
+        word = difference(ours_, like(process(info.op(*wide[0], **wide[1])), theirs))
+    elif word: word = settled(word, ours_, theirs, None if exact.result is None else process(exact.result), stated_tolerances(info))
     if word: return [("value", word)]
     out = [("strides", layouts)] if layouts else []
+    expected.result, got.result = theirs, ours_
+    if info.name in UP_TO_PHASES: exact = Exact(lambda *a, **k: process(info.op(*a, **k)), args, kwargs)
     if gradients and half: return out + check_half_gradients(info, wide, mine, my_kwargs, got.result)
-    if gradients: out += check_gradients(args, mine, kwargs, my_kwargs, expected.result, got.result, second, LONG_SUMS.get(info.name, 1), judge, own_tolerance(info, GRADIENT_TOLERANCE))
+    if gradients: out += check_gradients(info, args, mine, kwargs, my_kwargs, expected.result, got.result, second, exact)
     return out
-
-
-def wide_sample(args, kwargs):
-    """The same arguments in float32."""
-    def wide(v):
-        if isinstance(v, torch.Tensor):
-            if v.dtype not in HALF: return v
-            storage = torch.empty(0, dtype=v.dtype).set_(v.detach().untyped_storage()).float()
-            return storage.as_strided(v.shape, v.stride(), v.storage_offset()).requires_grad_(v.requires_grad)
-        if isinstance(v, torch.dtype) and v in HALF: return torch.float32
-        if isinstance(v, dict): return {k: wide(x) for k, x in v.items()}
-        return type(v)(map(wide, v)) if type(v) in (list, tuple) else v
-    return wide(args), wide(kwargs)
-
-
-def same_kinds(ours, theirs) -> bool:
-    """Whether results differ in nothing but values."""
-    return difference(ours, theirs, values=False) is None
-
-
-def _like(value, pattern):
-    """A result in the dtypes of another."""
-    if isinstance(value, torch.Tensor): return value.to(pattern.dtype)
-    return type(pattern)(map(_like, value, pattern)) if type(pattern) in (list, tuple) else tuple(map(_like, value, pattern)) if isinstance(value, tuple) else value
 
 
 def _differentiable(result, kind):
     return [o for o in flatten(result) if isinstance(o, kind) and o.requires_grad]
+
+
+def weight_like(result):
+    """Random numbers in the shape of a result; for a sparse one, at its places."""
+    if result.layout is torch.strided: return torch.randn_like(result)
+    *indices, values = parts_of(result.detach())
+    if result.is_sparse: return torch.sparse_coo_tensor(*indices, torch.randn_like(values), result.shape, is_coalesced=result.is_coalesced())
+    return torch.sparse_compressed_tensor(*indices, torch.randn_like(values), result.shape, layout=result.layout)
 
 
 def _leaves(args, kwargs, mine, my_kwargs):
@@ -252,7 +219,7 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     leaves = _leaves(args, kwargs, mine, my_kwargs)
     torch.manual_seed(0)
     half = next(iter(d for d in HALF if str(d)[6:] == str(leaves[0][1].dtype).rpartition(".")[2]))
-    weights = [torch.randn_like(o).to(half) for o in theirs]
+    weights = [weight_like(o).to(half) for o in theirs]
     want = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], [w.float() for w in weights]), {"allow_unused": True})
     have = Attempt(rl.autograd.grad, (ours, [b for _, b in leaves], [to_rl(w).to(o.dtype) for w, o in zip(weights, ours)]), {"allow_unused": True})
     if want.error is not None: return []
@@ -260,6 +227,8 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     for i, (x, y) in enumerate(zip(have.result, want.result)):
         if (x is None) != (y is None): return [("gradient", f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}")]
         if x is None or not y.numel(): continue
+        if str(x.layout) != str(y.layout): return [("gradient", f"argument {i}: layout {x.layout}, torch has {y.layout}")]
+        x, y = x.detach().to_dense(), y.detach().to_dense()
         limit = torch.finfo(half).max / 16               # beyond, the half result may overflow on its way
         known = y.isfinite() & (y.abs() < limit)
         near = HALF[half] * (y.abs() + y[known].abs().max() + 1e-3) if known.any() else None
@@ -269,42 +238,45 @@ def check_half_gradients(info, wide, mine, my_kwargs, got):
     return []
 
 
-def check_gradients(args, mine, kwargs, my_kwargs, expected, got, second, scale=1, judge=None, tolerance=GRADIENT_TOLERANCE):
+def check_gradients(info, args, mine, kwargs, my_kwargs, expected, got, second, exact):
     theirs, ours = _differentiable(expected, torch.Tensor), _differentiable(got, rl.Tensor)
     if len(theirs) != len(ours): return [("gradient", f"{len(ours)} results require grad, torch has {len(theirs)}")]
     if not theirs: return []
-    leaves = _leaves(args, kwargs, mine, my_kwargs)
+    leaves, tolerances = _leaves(args, kwargs, mine, my_kwargs), stated_tolerances(info)
     torch.manual_seed(0)
-    weights = [torch.randn_like(o) for o in theirs]
+    weights = [weight_like(o) for o in theirs]
     for w in weights: w.requires_grad_(second)
     my_weights = [to_rl(w) for w in weights]
-    exact = None if judge is None else functools.partial(judge.gradients, weights)
-    word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, strict=True, scale=scale, exact=exact, tolerance=tolerance)
+    word, want, have = _compare_grads(theirs, ours, leaves, weights, my_weights, second, True, tolerances, lambda: exact.gradients(weights))
     if word: return [("gradient", word)]
     if not second or want is None: return []
     # Once more: a weighted sum of the gradients, differentiated with respect to the arguments and the weights.
-    pairs = [(x, y) for x, y in zip(want, have) if x is not None and x.requires_grad]
+    places = [i for i, x in enumerate(want) if x is not None and x.requires_grad]
+    pairs = [(want[i], have[i]) for i in places if have[i] is not None]
     if not pairs: return []
     if any(not y.requires_grad for _, y in pairs): return [("gradgrad", "a gradient that is differentiable in torch is not")]
     leaves = leaves + list(zip(weights, my_weights))
-    again = [torch.randn_like(x) for x, _ in pairs]
-    exact = None if judge is None else functools.partial(judge.second_gradients, weights, again)
-    word, _, _ = _compare_grads([x for x, _ in pairs], [y for _, y in pairs], leaves, again, [to_rl(w) for w in again], False, strict=False, exact=exact, tolerance=tolerance)
+    again = [weight_like(x) for x, _ in pairs]
+    word, _, _ = _compare_grads([x for x, _ in pairs], [y for _, y in pairs], leaves, again, [to_rl(w) for w in again], False, False, tolerances,
+                                lambda: exact.gradients(weights, (places, again)))
     return [("gradgrad", word)] if word else []
 
 
-def _compare_grads(theirs, ours, leaves, weights, my_weights, create_graph, strict, scale=1, exact=None, tolerance=GRADIENT_TOLERANCE):
-    """(words or None, torch's gradients or None when torch has none, ours). Of a second derivative that is zero everywhere torch says None or
-    zeros, operator by operator, by how its formula happens to be written: `strict` False takes them for the same."""
+def _compare_grads(theirs, ours, leaves, weights, my_weights, create_graph, strict, tolerances, exact):
+    """(words or None, torch's gradients or None when torch has none, ours). Of a derivative that is zero everywhere torch says None or zeros, operator by
+    operator, by how its formula happens to be written: `strict` False takes them for the same. `exact` gives them in double precision."""
     expected = Attempt(torch.autograd.grad, (theirs, [a for a, _ in leaves], weights), {"allow_unused": True, "create_graph": create_graph})
     got = Attempt(rl.autograd.grad, (ours, [b for _, b in leaves], my_weights), {"allow_unused": True, "create_graph": create_graph})
     if expected.error is not None: return None, None, None             # torch has no gradient here: nothing to agree with
     if got.error is not None: return words_of(got.error), None, None
+    doubles = None
     for i, (x, y) in enumerate(zip(got.result, expected.result)):
         if not strict and (x is None) != (y is None) and not bool((y if x is None else x).any()): continue
         if (x is None) != (y is None): return f"argument {i}: {'None' if x is None else 'a tensor'}, torch has {'None' if y is None else 'a tensor'}", None, None
-        word = None if x is None else difference(x, y, scale if strict else 10, tolerance=tolerance)
-        if word and exact is not None and same_kinds(x, y) and nearer(x, y, lambda i=i: exact()[i], GRADIENT_TOLERANCE): continue
+        word = None if x is None else difference(x, y, tolerance=tolerances)
+        if word:
+            if doubles is None: doubles = exact() or ()
+            word = settled(word, x, y, doubles[i] if doubles else None, tolerances)
         if word: return f"argument {i}: {word}", None, None
     return None, expected.result, got.result
 
@@ -322,7 +294,7 @@ def check_inplace(info, sample):
     if theirs is None or not isinstance(sample.input, torch.Tensor): return []
     if ours is None: return [("inplace", f"there is no counterpart of {theirs}")]
     x = sample.input.detach().clone()
-    y, before = to_rl(x), to_rl(x)
+    y, before = to_rl(x), x.clone()
     args, kwargs = [_plain(a) for a in sample.args], {k: _plain(v) for k, v in sample.kwargs.items()}
     torch.manual_seed(7)
     expected = Attempt(theirs, (x, *args), kwargs)
@@ -330,10 +302,11 @@ def check_inplace(info, sample):
     got = Attempt(ours, (y, *to_rl(args)), to_rl(kwargs))
     failure = _same_failure(expected, got, "inplace")
     if failure is not None:
-        if got.error is not None and difference(y, to_torch(before), 0): return failure + [("inplace", "something was written before the error")]
+        if got.error is not None and difference(y, before, 0): return failure + [("inplace", "something was written before the error")]
         return failure
     if got.result is not y: return [("inplace", "the result is not the tensor itself")]
-    word = difference(y, x, strides=True, values=info.name not in UNDEFINED)
+    word = difference(y, x, strides=True, values=info.name not in UNDEFINED, tolerance=stated_tolerances(info))
+    if word and not difference(y, x, strides=True, values=False): word = settled(word, y, x, Exact(info.op, (before, *args), kwargs).result, stated_tolerances(info))
     return [("inplace", word)] if word else []
 
 
@@ -359,10 +332,11 @@ def check_out(info, ours, sample):
         if failure: findings += [(k, f"{what}: {w}") for k, w in failure]
         elif failure is None:
             # A wider out= holds what was computed in the result's own dtype: its tolerance counts.
-            usual = own_tolerance(info, TOLERANCE)
-            own = {o.dtype: usual.get(r.dtype, usual.get(o.dtype)) for o, r in zip(outs, results)}
-            if info.name in UP_TO_PHASES: outs, my_outs = map(sample.output_process_fn_grad, (outs, my_outs))
-            word = difference(flatten(my_outs), flatten(outs), LONG_SUMS.get(info.name, 1), values=info.name not in UNDEFINED, tolerance={**usual, **own})
+            stated = stated_tolerances(info)
+            own = {o.dtype: stated.get(r.dtype, stated.get(o.dtype)) for o, r in zip(outs, results)}
+            process = sample.output_process_fn_grad if info.name in UP_TO_PHASES else lambda result: result
+            word = difference(flatten(process(my_outs)), flatten(process(outs)), values=info.name not in UNDEFINED, tolerance={**stated, **own})
+            if word and dtype_name is None: word = settled(word, process(my_outs), process(outs), process(Exact(info.op, (sample.input, *sample.args), sample.kwargs).result), stated)
             if word: findings.append(("out", f"{what}: {word}"))
     return findings
 

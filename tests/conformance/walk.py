@@ -18,6 +18,8 @@ import threading
 import time
 import warnings
 
+from rushlight.compiler import jit
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 FULL = "float32,int64,bool,complex64,bfloat16"
@@ -38,6 +40,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--record", help="a file that keeps each entry's result as a line of JSON; entries it has already are not run again")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -62,9 +65,13 @@ def check(entry, given):
     name, info, ours = entry
     warnings.simplefilter("ignore")
     dtypes = [getattr(torch, n) for n in given.dtypes.split(",")]
-    start = time.perf_counter()
+    start, compiled, compiling = time.perf_counter(), jit.times["count"], compile_seconds()
     count, found = check_operator(info, ours, dtypes, given.limit, given.seconds, given.forms)
-    return {"name": name, "samples": count, "seconds": time.perf_counter() - start, "found": [list(f) for f in found]}
+    return {"name": name, "samples": count, "seconds": round(time.perf_counter() - start, 2), "kernels": jit.times["count"] - compiled,
+            "compiling": round(compile_seconds() - compiling, 2), "found": [list(f) for f in found]}
+
+
+def compile_seconds(): return sum(seconds for name, seconds in jit.times.items() if name != "count")
 
 
 # --------------------------------------------------------------------------------------------------------------- workers
@@ -123,6 +130,19 @@ def show(result, verbose):
     sys.stdout.flush()
 
 
+def results_of(chosen, given):
+    """A result for each entry: from the record what it has, the rest by running it, and into the record."""
+    known = {}
+    if given.record and os.path.exists(given.record):
+        with open(given.record) as lines: known = {r["name"]: r for r in map(json.loads, lines)}
+    yield from (known[e[0]] for e in chosen if e[0] in known)
+    todo = [e for e in chosen if e[0] not in known]
+    for result in in_workers(todo, given) if given.jobs else (check(e, given) for e in todo):
+        if given.record:
+            with open(given.record, "a") as kept: print(json.dumps(result), file=kept)
+        yield result
+
+
 def main():
     given = arguments()
     if given.worker: return serve(given)
@@ -133,7 +153,7 @@ def main():
     chosen = [e for e in have if not wanted or e[0] in wanted or e[1].name in wanted][part::parts]
     passed = failed = samples = 0
     failing = {group: set() for group in GROUPS}
-    for result in in_workers(chosen, given) if given.jobs else (check(e, given) for e in chosen):
+    for result in results_of(chosen, given):
         found = result["found"]
         samples += result["samples"]
         passed += not found

@@ -14,7 +14,7 @@ from .. import _C
 __all__ = ["autocast", "custom_fwd", "custom_bwd", "is_autocast_available"]
 
 LOWER = frozenset("""
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution conv_tbc linear matmul mm bmm addmm addbmm baddbmm mv addmv
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution conv_tbc linear matmul mm bmm addmm addbmm baddbmm
     linalg_vecdot linalg_multi_dot chain_matmul scaled_dot_product_attention
 """.split())
 FLOAT32 = frozenset("""
@@ -122,7 +122,7 @@ class autocast:
     def __init__(self, device_type: str, dtype=None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        if not is_autocast_available(device_type):
+        if not is_autocast_available(_C.device(device_type).type):        # what is no kind of device at all is refused as such
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype

@@ -80,7 +80,7 @@ class GradScaler:
         state["stage"] = OptState.UNSCALED
 
     def _unscale_grads_(self, optimizer, inverse: float, allow_fp16: bool) -> dict:
-        found = rl.zeros((), dtype=rl.float32)
+        found = None                     # stays so without any gradient: then nothing was checked
         with rl.no_grad():
             for group in optimizer.param_groups:
                 for param in group["params"]:
@@ -88,10 +88,12 @@ class GradScaler:
                         continue
                     if param.grad.dtype is rl.float16 and not allow_fp16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
+                    if found is None:
+                        found = rl.zeros((), dtype=rl.float32)
                     if not rl.isfinite(param.grad).all():
                         found.fill_(1.0)
                     param.grad.mul_(inverse)
-        return {rl.device("cpu"): found}
+        return {} if found is None else {rl.device("cpu"): found}
 
     def step(self, optimizer, *args, **kwargs):
         """Unscale if that was not done yet, and step unless a gradient is inf or NaN."""
@@ -122,7 +124,10 @@ class GradScaler:
         """Adjust the scale by what happened in this iteration, or set it."""
         if not self._enabled:
             return
-        scale = self._current_scale()
+        if self._scale is None:
+            raise AssertionError("Attempted update but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
+                                 "in the iteration.")
+        scale = self._scale
         if new_scale is not None:
             scale.fill_(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
         else:

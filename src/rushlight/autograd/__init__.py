@@ -19,7 +19,7 @@ Tensor = _C.Tensor
 
 
 def _as_tuple(value: Any) -> tuple:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, (Tensor, graph.GradientEdge)) else tuple(value)
 
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -34,7 +34,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
                                "`grad_tensors`.")
         grad_tensors = grad_variables
-    if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
+    if inputs is not None and not isinstance(inputs, (Tensor, graph.GradientEdge)) and len(inputs) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     tensors = _as_tuple(tensors)
     gradients = None if grad_tensors is None else _as_tuple(grad_tensors)
@@ -54,7 +54,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if is_grads_batched:
-        raise NotImplementedError("grad(): is_grads_batched=True is not implemented; call grad() once per row of grad_outputs")
+        return _grad_of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     if not only_inputs:
         import warnings
 
@@ -68,8 +68,24 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
                               bool(allow_unused) or materialize_grads, False)
     if materialize_grads and any(result is None for result in results):
+        if any(isinstance(x, graph.GradientEdge) for x, result in zip(inputs, results) if result is None):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))
     return results
+
+
+def _grad_of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads):
+    """is_grads_batched: one gradient for each row of grad_outputs, stacked."""
+    import rushlight as rl
+
+    batches = () if grad_outputs is None else _as_tuple(grad_outputs)
+    sizes = {g.shape[0] if g.ndim else None for g in batches if g is not None}
+    if len(sizes) != 1 or None in sizes or 0 in sizes:
+        raise ValueError(f"grad(): with is_grads_batched=True all grad_outputs need the same first dimension, at least 1; they have {sorted(sizes, key=str)}")
+    count, keep = sizes.pop(), create_graph if retain_graph is None else retain_graph
+    rows = [grad(outputs, inputs, tuple(None if g is None else g[i] for g in batches), keep or i + 1 < count, create_graph, True, allow_unused, False, materialize_grads)
+            for i in range(count)]
+    return tuple(None if column[0] is None else rl.stack(column) for column in zip(*rows))
 
 
 def _zeros_like(tensor, requires_grad: bool):

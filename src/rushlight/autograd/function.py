@@ -100,6 +100,23 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
                            "function with static forward method.")
 
+    @classmethod
+    def _positional(cls, *args, **kwargs) -> tuple:
+        """The arguments of `apply` by position: gradients have no names."""
+        import inspect
+
+        names = list(inspect.signature(cls.forward).parameters)[not cls._uses_setup_context:]
+        values = list(args)
+        for position in range(len(args), len(args) + len(kwargs)):
+            if position >= len(names):
+                break
+            if names[position] not in kwargs:
+                raise TypeError(f"forward() missing required argument: '{names[position]}' (position {position})")
+            values.append(kwargs.pop(names[position]))
+        if kwargs:
+            raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        return tuple(values)
+
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The operation: `forward(ctx, *args)`, or `forward(*args)` with a `setup_context`."""

@@ -10,13 +10,15 @@ without a destination in the order of `outputs`, then temporaries. Decisions tha
 `explain(outputs, inputs, program)` gives the text of every stage. RUSHLIGHT_LOG=loops,llvm,asm prints them as they are made.
 """
 from . import jit, log, special
+from .emit.beside import BesideEmitter, vector_axis
 from .emit.llvm import NestEmitter
 from .emit.values import MEMORY
-from .fuse import Fusion, normalise, partial_layout
+from .fuse import Fusion, partial_layout
 from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
 from .graph import closure as closure_of
 from .loops import Kernel, Memory, closure, is_zero
 from .memory import Allocator, hazard, share_temporaries
+from .normalise import normalise
 from .request import channels_last_strides, is_channels_last
 from .schedule import schedule
 from .steps import Step
@@ -24,7 +26,11 @@ from .symbolic import product
 
 
 def nest_step(kernel, program):
-    step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
+    axis = vector_axis(kernel, program)
+    if axis is not None:
+        emitter = BesideEmitter(kernel, program, axis)
+        step = Step(emitter, emitter.units, emitter.grain, emitter.cost, None, kernel)
+    else: step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
     step.read = [e for e in closure(kernel.roots()) if e.op in ('load', 'combine')]
     step.write = list(kernel.stores)
     last = len(kernel.passes) - 1
@@ -42,7 +48,7 @@ class Build:
     """One compilation: the graph's roots, their memory, and the steps. Passed along, never ambient."""
 
     def __init__(self, outputs, inputs, program):
-        self.program, self.errors, self.redirected = program, [], {}
+        self.program, self.errors, self.redirected, self.plain = program, [], {}, set()
         self.results = [o for o in outputs if o.alias is None and o.node is not None]
         self.inputs = {i.node: Memory(('arg', i.arg), i.node.dtype, i.node.shape, tuple(i.strides)) for i in inputs}
         self.input_of = {i.arg: i for i in inputs}
@@ -67,7 +73,7 @@ class Build:
         for _ in range(64):
             allocator = Allocator(self.program, self.outputs, self.layout)
             fusion = self.fusion = Fusion(list(self.outputs) + self.checks, self.inputs, allocator, self.program)
-            fusion.redirect = self.redirect
+            fusion.redirect, fusion.plain = self.redirect, self.plain
             fusion.must.update(self.redirected)
             steps = []
             for item in fusion.run(schedule, lambda fusion, node, wave: special.lower(self, fusion, node, wave)):
@@ -82,6 +88,7 @@ class Build:
     def layout(self, node):
         if node.op == 'partial': return partial_layout(self.program, node)
         if node.ndim not in (4, 5) or not (node.is_pointwise or node.op in ('stored', 'fold')): return None
+        if node.op == 'copy' or node in self.plain: return None     # somebody needs it dense, the last dimension innermost
         # A temporary image lies as the images it is made from: channels innermost, if they are.
         for n in closure_of([node]):
             memory = self.inputs.get(n)

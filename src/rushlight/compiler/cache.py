@@ -14,7 +14,6 @@ It is generated when the package is built, from what a list of common calls comp
 import hashlib
 import os
 import struct
-import tempfile
 import zlib
 
 MAGIC = b'RLC1'
@@ -66,6 +65,7 @@ def put(kind, key, data):
     stored = frame(kind, key, data)
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        import tempfile  # seldom needed, and dear to import
         handle, private = tempfile.mkstemp(dir=os.path.dirname(path), prefix='.w')
         try:
             with os.fdopen(handle, 'wb') as f: f.write(stored)

@@ -12,7 +12,8 @@ Every result rounds to its dtype where the user's program says so, and reduction
 backward pass is recorded like any other calls, when fn runs it. Random draws are never recorded: they run at once, in their order.
 
 Two things differ from eager. An error that depends on values (an index out of range) surfaces at the flush; it names the user's line. And memory
-that is shared with others (numpy, another process) is read at the flush: who writes it from there, inside fn, must ask for a value first.
+that is shared with others (numpy, another process) is read at the flush: who writes it from there, inside fn, must ask for a value first. (What fn
+itself writes to such memory is written at once.)
 """
 import functools
 import threading

@@ -10,9 +10,10 @@ reach beyond the source read zeros, which is also how an asymmetric padding is s
 """
 from . import templates
 from . import trace as T
-from .fuse import Indirect, MustStore, reshape_strides
+from .evaluate import Indirect, MustStore
 from .graph import itemsize
 from .loops import Buffer, Store, is_one, is_zero
+from .normalise import reshape_strides
 from .special import Template, first_computed, is_contiguous, operand, product_tail
 from .steps import Step
 from .symbolic import product

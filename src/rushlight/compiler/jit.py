@@ -10,6 +10,7 @@ import platform
 import re
 import sys
 import time
+from importlib.machinery import PathFinder
 
 from . import cache
 
@@ -56,12 +57,17 @@ def tier():
 
 
 def compiler_version():
-    """llvmlite's version without importing it: reading the metadata costs a hundredth of the import."""
+    """llvmlite's version without importing it: its installation is found beside it. `importlib.metadata` costs more than a first batch of data."""
     global _version
     try: return _version
     except NameError: pass
-    from importlib import metadata
-    _version = metadata.version('llvmlite')
+    spec = PathFinder.find_spec('llvmlite')
+    beside = os.path.dirname(os.path.dirname(spec.origin)) if spec is not None and spec.origin else None
+    named = [n.split('-')[1] for n in os.listdir(beside) if n.startswith('llvmlite-') and n.endswith('.dist-info')] if beside else []
+    if len(named) == 1: _version = named[0].removesuffix('.dist-info')
+    else:
+        from importlib import metadata
+        _version = metadata.version('llvmlite')
     return _version
 
 

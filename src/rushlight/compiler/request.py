@@ -183,6 +183,7 @@ def _spread_to(o, shape, definition, form):
     if form == 1 and len(o.shape) <= len(shape) and all(is_one(a) or a == b for a, b in zip(reversed(o.shape), reversed(shape))):
         return T.expand(o, shape)
     have, want = [hint_of(s) for s in shape], [hint_of(s) for s in o.shape]
+    if form == 1 and callable(definition.inplace): raise RuntimeError(definition.inplace(have, want))
     if form == 1 and definition.layout != 'pointwise':
         raise RuntimeError(f'Bad in-place call: input tensor size {have} and output tensor size {want} should match')
     raise RuntimeError(f"output with shape {have} doesn't match the broadcast shape {want}")
@@ -538,6 +539,7 @@ def compile_request(request):
     recipe['outputs'] = public
     constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and beneath_calls(o).attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
+    if p.backward is not None and getattr(t.definition, 'once', False): recipe['once'] = 1
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

@@ -2,7 +2,7 @@
 
 None of it changes a bit: axes are merged only where every access says they are one, and the cut is a function of the shape.
 """
-from .fuse import Indirect, MustStore
+from .evaluate import Indirect, MustStore
 from .graph import itemsize
 from .loops import BLOCK, DEAR, REDUCTIONS, ROWS, Pass, closure, is_one, is_zero
 from .symbolic import hint, known_equal, product

@@ -6,10 +6,11 @@ from .emit.across import AcrossEmitter
 from .emit.check import CheckEmitter
 from .emit.scatter import ScatterEmitter
 from .emit.sweep import SweepEmitter
-from .fuse import Builder, Indirect, MustStore, solid
+from .evaluate import Builder, Indirect, MustStore
 from .graph import closure as node_closure
 from .graph import dtype_code, itemsize
 from .loops import ZERO, Affine, Buffer, Kernel, Memory, Store, closure, is_one, is_zero
+from .normalise import solid
 from .schedule import schedule
 from .steps import Step
 from .symbolic import contiguous_strides, known_equal, product

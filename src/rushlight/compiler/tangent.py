@@ -33,9 +33,7 @@ class TangentDef(registry.OpDef):
 
     def __init__(self, primal):
         self.primal, self.prefix = primal, 'tangent{}_'.format(primal.name.count('.jvp') or '')      # tangents of tangents have names of their own
-        options = dict(rule=None, on='-', inplace=False, out=False, layout='pointwise', samples=None, errors=None, refuses={'': None}, kernel=primal.kernel,
-                       saves=None, node=f'{primal.short_name}JvpBackward0', differentiable=True, native=None, aliases=(), promote=None, method_of=None,
-                       contracts={}, separate=False)
+        options = dict(on='-', kernel=primal.kernel, node=f'{primal.short_name}JvpBackward0')
         super().__init__(primal.body, [self._extended(s) for s in primal.signatures], options)
         self.name = primal.name + '.jvp'
         self.body = self._trace

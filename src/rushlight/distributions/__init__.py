@@ -23,7 +23,7 @@ __all__ = ["Distribution", "ExponentialFamily", "biject_to", "transform_to", "kl
            *_continuous_names, *_discrete_names, *_derived_names, *_multivariate_names, *_wrapper_names, *_transform_names]
 
 # torch has a module for each distribution (`torch.distributions.normal`); here a family shares one.
-for _family, _modules in ((continuous, "normal uniform exponential laplace cauchy gamma chi2 beta dirichlet studentT fishersnedecor von_mises continuous_bernoulli"),
+for _family, _modules in ((continuous, "normal uniform exponential laplace cauchy gamma chi2 beta dirichlet studentT fishersnedecor von_mises continuous_bernoulli generalized_pareto"),
                           (discrete, "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical poisson"),
                           (derived, "log_normal gumbel half_normal half_cauchy pareto weibull kumaraswamy inverse_gamma logistic_normal relaxed_bernoulli "
                                     "relaxed_categorical"),

@@ -57,10 +57,7 @@ def _(constraint): return transforms.IndependentTransform(transform_to(constrain
 
 
 @_both(constraints.greater_than, constraints.greater_than_eq)
-def _(constraint):
-    if isinstance(constraint.lower_bound, Number) and constraint.lower_bound == 0:
-        return transforms.ExpTransform()
-    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)])
+def _(constraint): return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)])
 
 
 @_both(constraints.less_than)

@@ -23,7 +23,7 @@ class Constraint:
         """For each value whether it is in the set."""
         raise NotImplementedError
 
-    def __repr__(self) -> str: return type(self).__name__.lstrip("_")[0:] + "()"
+    def __repr__(self) -> str: return type(self).__name__.lstrip("_") + "()"
 
 
 class _Dependent(Constraint):
@@ -174,6 +174,7 @@ class _Multinomial(_Bounded):
     is_discrete, event_dim = True, 1
     def __init__(self, upper_bound) -> None: super().__init__(upper_bound=upper_bound)
     def check(self, x): return (x >= 0).all(dim=-1) & (x.sum(dim=-1) <= self.upper_bound)
+    __repr__ = Constraint.__repr__
 
 
 class _Cat(Constraint):

@@ -8,27 +8,24 @@ import rushlight as rl
 from rushlight import Size
 
 from . import constraints
-from .distribution import Distribution
+from .distribution import ByProbsOrLogits, Distribution, checked
 from .exp_family import ExponentialFamily
-from .utils import _standard_normal, broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from .utils import _standard_normal, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["Normal", "Uniform", "Exponential", "Laplace", "Cauchy", "Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "FisherSnedecor", "VonMises",
-           "ContinuousBernoulli"]
+           "ContinuousBernoulli", "GeneralizedPareto"]
 
 
 class Normal(ExponentialFamily):
     """The bell curve."""
 
+    _spread = ("loc", "scale")
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, loc, scale, validate_args=None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("loc", "scale"), batch_shape, _instance, Normal)
+    def __init__(self, loc, scale, validate_args=None) -> None: self._begin(validate_args, loc=loc, scale=scale)
     mean = mode = property(lambda self: self.loc)
     stddev = property(lambda self: self.scale)
     variance = property(lambda self: self.stddev.pow(2))
@@ -41,16 +38,13 @@ class Normal(ExponentialFamily):
     def rsample(self, sample_shape=Size()):
         return self.loc + _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device) * self.scale
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         log_scale = math.log(self.scale) if isinstance(self.scale, Number) else self.scale.log()
         return -((value - self.loc) ** 2) / (2 * self.scale ** 2) - log_scale - math.log(math.sqrt(2 * math.pi))
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 0.5 * (1 + rl.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
+    @checked
+    def cdf(self, value): return 0.5 * (1 + rl.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value): return self.loc + self.scale * rl.erfinv(2 * value - 1) * math.sqrt(2)
     def entropy(self): return 0.5 + 0.5 * math.log(2 * math.pi) + rl.log(self.scale)
@@ -62,16 +56,13 @@ class Normal(ExponentialFamily):
 class Uniform(Distribution):
     """All values of an interval alike."""
 
+    _spread = ("low", "high")
     has_rsample = True
 
     @property
     def arg_constraints(self): return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
-    def __init__(self, low, high, validate_args=None) -> None:
-        self.low, self.high = broadcast_all(low, high)
-        super().__init__(Size() if isinstance(low, Number) and isinstance(high, Number) else self.low.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("low", "high"), batch_shape, _instance, Uniform)
+    def __init__(self, low, high, validate_args=None) -> None: self._begin(validate_args, low=low, high=high)
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self): return constraints.interval(self.low, self.high)
     mean = property(lambda self: (self.high + self.low) / 2)
@@ -82,15 +73,12 @@ class Uniform(Distribution):
     def rsample(self, sample_shape=Size()):
         return self.low + rl.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         return rl.log(self.low.le(value).type_as(self.low).mul(self.high.gt(value).type_as(self.low))) - rl.log(self.high - self.low)
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+    @checked
+    def cdf(self, value): return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value): return value * (self.high - self.low) + self.low
     def entropy(self): return rl.log(self.high - self.low)
@@ -99,30 +87,23 @@ class Uniform(Distribution):
 class Exponential(ExponentialFamily):
     """Waiting times at a rate."""
 
+    _spread = ("rate",)
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, rate, validate_args=None) -> None:
-        self.rate, = broadcast_all(rate)
-        super().__init__(Size() if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("rate",), batch_shape, _instance, Exponential)
+    def __init__(self, rate, validate_args=None) -> None: self._begin(validate_args, rate=rate)
     mean = stddev = property(lambda self: self.rate.reciprocal())
     mode = property(lambda self: rl.zeros_like(self.rate))
     variance = property(lambda self: self.rate.pow(-2))
     def rsample(self, sample_shape=Size()): return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self.rate.log() - self.rate * value
+    @checked
+    def log_prob(self, value): return self.rate.log() - self.rate * value
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 1 - rl.exp(-self.rate * value)
+    @checked
+    def cdf(self, value): return 1 - rl.exp(-self.rate * value)
 
     def icdf(self, value): return -rl.log1p(-value) / self.rate
     def entropy(self): return 1.0 - rl.log(self.rate)
@@ -134,15 +115,12 @@ class Exponential(ExponentialFamily):
 class Laplace(Distribution):
     """Two exponentials, back to back."""
 
+    _spread = ("loc", "scale")
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("loc", "scale"), batch_shape, _instance, Laplace)
+    def __init__(self, loc, scale, validate_args=None) -> None: self._begin(validate_args, loc=loc, scale=scale)
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale.pow(2))
     stddev = property(lambda self: 2 ** 0.5 * self.scale)
@@ -151,15 +129,11 @@ class Laplace(Distribution):
         u = self.loc.new_empty(self._extended_shape(sample_shape)).uniform_(rl.finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * rl.log1p(-u.abs())
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return -rl.log(2 * self.scale) - rl.abs(value - self.loc) / self.scale
+    @checked
+    def log_prob(self, value): return -rl.log(2 * self.scale) - rl.abs(value - self.loc) / self.scale
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 0.5 - 0.5 * (value - self.loc).sign() * rl.expm1(-(value - self.loc).abs() / self.scale)
+    @checked
+    def cdf(self, value): return 0.5 - 0.5 * (value - self.loc).sign() * rl.expm1(-(value - self.loc).abs() / self.scale)
 
     def icdf(self, value): return self.loc - self.scale * (value - 0.5).sign() * rl.log1p(-2 * (value - 0.5).abs())
     def entropy(self): return 1 + rl.log(2 * self.scale)
@@ -168,29 +142,22 @@ class Laplace(Distribution):
 class Cauchy(Distribution):
     """The ratio of two normals: no mean, no variance."""
 
+    _spread = ("loc", "scale")
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("loc", "scale"), batch_shape, _instance, Cauchy)
+    def __init__(self, loc, scale, validate_args=None) -> None: self._begin(validate_args, loc=loc, scale=scale)
     mean = property(lambda self: rl.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device))
     mode = property(lambda self: self.loc)
     variance = property(lambda self: rl.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device))
     def rsample(self, sample_shape=Size()): return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+    @checked
+    def log_prob(self, value): return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return rl.atan((value - self.loc) / self.scale) / math.pi + 0.5
+    @checked
+    def cdf(self, value): return rl.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value): return rl.tan(math.pi * (value - 0.5)) * self.scale + self.loc
     def entropy(self): return math.log(4 * math.pi) + self.scale.log()
@@ -199,16 +166,13 @@ class Cauchy(Distribution):
 class Gamma(ExponentialFamily):
     """Sums of waiting times."""
 
+    _spread = ("concentration", "rate")
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, concentration, rate, validate_args=None) -> None:
-        self.concentration, self.rate = broadcast_all(concentration, rate)
-        super().__init__(Size() if isinstance(concentration, Number) and isinstance(rate, Number) else self.concentration.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("concentration", "rate"), batch_shape, _instance, Gamma)
+    def __init__(self, concentration, rate, validate_args=None) -> None: self._begin(validate_args, concentration=concentration, rate=rate)
     mean = property(lambda self: self.concentration / self.rate)
     mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
     variance = property(lambda self: self.concentration / self.rate.pow(2))
@@ -232,24 +196,23 @@ class Gamma(ExponentialFamily):
     def _natural_params(self): return (self.concentration - 1, -self.rate)
     def _log_normalizer(self, x, y): return rl.lgamma(x + 1) + (x + 1) * rl.log(-y.reciprocal())
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return rl.special.gammainc(self.concentration, self.rate * value)
+    @checked
+    def cdf(self, value): return rl.special.gammainc(self.concentration, self.rate * value)
 
 
 class Chi2(Gamma):
     """The sum of `df` squared normals."""
 
+    _spread = Gamma._spread
     arg_constraints = {"df": constraints.positive}
     def __init__(self, df, validate_args=None) -> None: super().__init__(0.5 * df, 0.5, validate_args=validate_args)
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, self._get_checked_instance(Chi2, _instance))
     df = property(lambda self: self.concentration * 2)
 
 
 class Dirichlet(ExponentialFamily):
     """Probabilities that add up to 1."""
 
+    _spread = ("concentration",)
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
@@ -260,14 +223,6 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Dirichlet, _instance)
-        batch_shape = Size(batch_shape)
-        new.concentration = self.concentration.expand(batch_shape + self.event_shape)
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     def rsample(self, sample_shape=()):
         concentration = self.concentration.expand(self._extended_shape(sample_shape))
         if not (rl.is_grad_enabled() and concentration.requires_grad):
@@ -275,9 +230,8 @@ class Dirichlet(ExponentialFamily):
         gammas = rl._standard_gamma(concentration)                      # with a gradient: gammas over their sum
         return gammas / gammas.sum(-1, keepdim=True)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         return rl.xlogy(self.concentration - 1.0, value).sum(-1) + rl.lgamma(self.concentration.sum(-1)) - rl.lgamma(self.concentration).sum(-1)
 
     mean = property(lambda self: self.concentration / self.concentration.sum(-1, True))
@@ -309,6 +263,7 @@ class Dirichlet(ExponentialFamily):
 class Beta(ExponentialFamily):
     """A probability."""
 
+    _spread, _parts = (), ("_dirichlet",)
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
@@ -321,13 +276,6 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(pair, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Beta, _instance)
-        new._dirichlet = self._dirichlet.expand(Size(batch_shape))
-        Distribution.__init__(new, Size(batch_shape), validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
     mode = property(lambda self: self._dirichlet.mode[..., 0])
 
@@ -338,10 +286,8 @@ class Beta(ExponentialFamily):
 
     def rsample(self, sample_shape=()): return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._dirichlet.log_prob(rl.stack([value, 1.0 - value], -1))
+    @checked
+    def log_prob(self, value): return self._dirichlet.log_prob(rl.stack([value, 1.0 - value], -1))
 
     def entropy(self): return self._dirichlet.entropy()
     concentration1 = property(lambda self: self._dirichlet.concentration[..., 0])
@@ -354,19 +300,14 @@ class Beta(ExponentialFamily):
 class StudentT(Distribution):
     """A normal whose variance is not known well."""
 
+    _spread, _parts = ("df", "loc", "scale"), ("_chi2",)
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None) -> None:
-        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self._begin(validate_args, df=df, loc=loc, scale=scale)
         self._chi2 = Chi2(self.df)
-        super().__init__(self.df.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._expanded(("df", "loc", "scale"), batch_shape, _instance, StudentT)
-        new._chi2 = self._chi2.expand(Size(batch_shape))
-        return new
 
     mean = property(lambda self: rl.where(self.df <= 1, math.nan, self.loc))
     mode = property(lambda self: self.loc)
@@ -381,9 +322,8 @@ class StudentT(Distribution):
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * rl.rsqrt(z / self.df))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         y = (value - self.loc) / self.scale
         z = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + rl.lgamma(0.5 * self.df) - rl.lgamma(0.5 * (self.df + 1.0))
         return -0.5 * (self.df + 1.0) * rl.log1p(y ** 2.0 / self.df) - z
@@ -396,19 +336,14 @@ class StudentT(Distribution):
 class FisherSnedecor(Distribution):
     """The ratio of two mean squares."""
 
+    _spread, _parts = ("df1", "df2"), ("_gamma1", "_gamma2")
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
 
     def __init__(self, df1, df2, validate_args=None) -> None:
-        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._begin(validate_args, df1=df1, df2=df2)
         self._gamma1, self._gamma2 = Gamma(self.df1 * 0.5, self.df1), Gamma(self.df2 * 0.5, self.df2)
-        super().__init__(Size() if isinstance(df1, Number) and isinstance(df2, Number) else self.df1.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._expanded(("df1", "df2"), batch_shape, _instance, FisherSnedecor)
-        new._gamma1, new._gamma2 = self._gamma1.expand(Size(batch_shape)), self._gamma2.expand(Size(batch_shape))
-        return new
 
     mean = property(lambda self: rl.where(self.df2 <= 2, math.nan, self.df2 / (self.df2 - 2)))
     mode = property(lambda self: rl.where(self.df1 <= 2, math.nan, (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)))
@@ -427,9 +362,8 @@ class FisherSnedecor(Distribution):
         y.clamp_(min=tiny)
         return y
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         return ((a + b).lgamma() - a.lgamma() - b.lgamma() + a * ratio.log() + (a - 1) * value.log() - (a + b) * rl.log1p(ratio * value))
 
@@ -442,18 +376,14 @@ def _log_bessel_0(x):
 class VonMises(Distribution):
     """A normal on the circle."""
 
+    _spread = ("loc", "concentration")
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
 
-    def __init__(self, loc, concentration, validate_args=None) -> None:
-        self.loc, self.concentration = broadcast_all(loc, concentration)
-        super().__init__(self.loc.shape, Size(), validate_args)
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self.concentration * rl.cos(value - self.loc) - math.log(2 * math.pi) - _log_bessel_0(self.concentration)
+    def __init__(self, loc, concentration, validate_args=None) -> None: self._begin(validate_args, loc=loc, concentration=concentration)
+    @checked
+    def log_prob(self, value): return self.concentration * rl.cos(value - self.loc) - math.log(2 * math.pi) - _log_bessel_0(self.concentration)
 
     def sample(self, sample_shape=Size()):
         """Best and Fisher's rejection from a wrapped Cauchy, in float64."""
@@ -470,48 +400,34 @@ class VonMises(Distribution):
                 f = (1 + r * z) / (r + z)
                 c = kappa * (r - f)
                 accept = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
-                x = rl.where(accept & ~done, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
+                x = rl.where(accept, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
                 done = done | accept
             return ((x + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)
-
-    def expand(self, batch_shape, _instance=None):
-        validate_args = self.__dict__.get("_validate_args")
-        return type(self)(self.loc.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=validate_args)
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 1 - (rl.log(rl.special.i1e(self.concentration)) - rl.log(rl.special.i0e(self.concentration))).exp())
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(ByProbsOrLogits, ExponentialFamily):
     """A number between 0 and 1, by the parameter of a Bernoulli."""
 
+    _spread, _kept = ("probs", "logits"), ("_lims",)
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     _mean_carrier_measure = 0
     has_rsample = True
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        if probs is not None:
-            self.probs, = broadcast_all(probs)
-            if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
+        if probs is not None and logits is None:
+            probs, = broadcast_all(probs)
+            if validate_args is not None and not self.arg_constraints["probs"].check(probs).all():
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
-        else:
-            self.logits, = broadcast_all(logits)
+            probs = clamp_probs(probs)
         self._lims = lims
-        super().__init__((self.probs if probs is not None else self.logits).size(), validate_args=validate_args)
+        self._begin(validate_args, probs=probs, logits=logits)
 
-    @lazy_property
-    def logits(self): return probs_to_logits(self.probs, is_binary=True)
     @lazy_property
     def probs(self): return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._expanded(("probs", "logits"), batch_shape, _instance, ContinuousBernoulli)
-        new._lims = self._lims
-        return new
 
     def _outside(self): return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
     def _cut_probs(self): return rl.where(self._outside(), self.probs, self._lims[0] * rl.ones_like(self.probs))
@@ -539,15 +455,13 @@ class ContinuousBernoulli(ExponentialFamily):
 
     def rsample(self, sample_shape=Size()): return self.icdf(rl.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -rl.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
+    @checked
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         cut = self._cut_probs()
         inside = (rl.pow(cut, value) * rl.pow(1.0 - cut, 1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         unbounded = rl.where(self._outside(), inside, value)
@@ -570,3 +484,47 @@ class ContinuousBernoulli(ExponentialFamily):
         cut = rl.where(outside, x, (self._lims[0] - 0.5) * rl.ones_like(x))
         log_norm = rl.log(rl.abs(rl.special.expm1(cut))) - rl.log(rl.abs(cut))
         return rl.where(outside, log_norm, 0.5 * x + rl.pow(x, 2) / 24.0 - rl.pow(x, 4) / 2880.0)
+
+
+class GeneralizedPareto(Distribution):
+    """What is above a high threshold: tails that end (concentration below 0), fall exponentially (0), or by a power."""
+
+    _spread = ("loc", "scale", "concentration")
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc, scale, concentration, validate_args=None) -> None: self._begin(validate_args, loc=loc, scale=scale, concentration=concentration)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        return constraints.interval(self.loc, rl.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf))
+
+    mean = property(lambda self: rl.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), math.nan))
+    mode = property(lambda self: self.loc)
+
+    @property
+    def variance(self):
+        finite = self.scale.pow(2) / ((1 - self.concentration).pow(2) * (1 - 2 * self.concentration))
+        return rl.where(self.concentration < 0.5, finite, math.nan)
+
+    def _with_limit(self, of_concentration, limit):
+        """A function of the concentration that has it as a divisor, and what it tends to at 0."""
+        zero = self.concentration == 0
+        return rl.where(zero, limit, of_concentration(rl.where(zero, 1.0, self.concentration)))        # the divisor is guarded: `where` does not protect a gradient
+
+    def log_survival_function(self, value):
+        """log of the probability of more than `value`."""
+        z = (value - self.loc) / self.scale
+        return self._with_limit(lambda k: -rl.log1p(k * z) / k, -z)
+
+    @checked
+    def log_prob(self, value):
+        z = (value - self.loc) / self.scale
+        return self._with_limit(lambda k: -(1 + 1 / k) * rl.log1p(k * z), -z) - self.scale.log()
+
+    @checked
+    def cdf(self, value): return -rl.expm1(self.log_survival_function(value).clamp(max=0))
+    def log_cdf(self, value): return self.cdf(value).log()
+    def icdf(self, value): return self.loc + self.scale * self._with_limit(lambda k: rl.expm1(-k * rl.log1p(-value)) / k, -rl.log1p(-value))
+    def rsample(self, sample_shape=Size()): return self.icdf(rl.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
+    def entropy(self): return self.scale.log() + self.concentration + 1

@@ -9,8 +9,8 @@ from rushlight import Size
 
 from . import constraints
 from .continuous import Cauchy, Exponential, Gamma, Normal, Uniform
-from .discrete import Categorical, _ByProbsOrLogits, _one_of
-from .distribution import Distribution
+from .discrete import Categorical
+from .distribution import ByProbsOrLogits, Distribution, checked
 from .transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
 from .utils import broadcast_all, clamp_probs, euler_constant
 from .wrappers import TransformedDistribution
@@ -22,12 +22,12 @@ __all__ = ["LogNormal", "Gumbel", "HalfNormal", "HalfCauchy", "Pareto", "Weibull
 class LogNormal(TransformedDistribution):
     """exp of a normal."""
 
+    _spread = ()
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None) -> None: super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(LogNormal, _instance))
     loc = property(lambda self: self.base_dist.loc)
     scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
@@ -39,6 +39,7 @@ class LogNormal(TransformedDistribution):
 class Gumbel(TransformedDistribution):
     """The largest of many."""
 
+    _spread = ("loc", "scale")
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
 
@@ -52,14 +53,8 @@ class Gumbel(TransformedDistribution):
         transforms = [ExpTransform().inv, AffineTransform(loc=0, scale=-rl.ones_like(self.scale)), ExpTransform().inv, AffineTransform(loc=loc, scale=-self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Gumbel, _instance)
-        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
-
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 
@@ -73,26 +68,22 @@ class Gumbel(TransformedDistribution):
 class HalfNormal(TransformedDistribution):
     """|normal|."""
 
+    _spread = ()
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, scale, validate_args=None) -> None: super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(HalfNormal, _instance))
     scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     mode = property(lambda self: rl.zeros_like(self.scale))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return rl.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+    @checked
+    def log_prob(self, value): return rl.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
+    @checked
+    def cdf(self, value): return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob): return self.base_dist.icdf((prob + 1) / 2)
     def entropy(self): return self.base_dist.entropy() - math.log(2)
@@ -101,27 +92,24 @@ class HalfNormal(TransformedDistribution):
 class HalfCauchy(TransformedDistribution):
     """|Cauchy|."""
 
+    _spread = ()
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, scale, validate_args=None) -> None: super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(HalfCauchy, _instance))
     scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: rl.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device))
     mode = property(lambda self: rl.zeros_like(self.scale))
     variance = property(lambda self: self.base_dist.variance)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         value = rl.as_tensor(value, dtype=self.base_dist.scale.dtype)
         return rl.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
-    def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
+    @checked
+    def cdf(self, value): return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob): return self.base_dist.icdf((prob + 1) / 2)
     def entropy(self): return self.base_dist.entropy() - math.log(2)
@@ -130,16 +118,12 @@ class HalfCauchy(TransformedDistribution):
 class Pareto(TransformedDistribution):
     """A power law above `scale`."""
 
+    _spread = ("scale", "alpha")
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale, alpha, validate_args=None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         super().__init__(Exponential(self.alpha, validate_args=validate_args), [ExpTransform(), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Pareto, _instance)
-        new.scale, new.alpha = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
 
     @property
     def mean(self):
@@ -161,6 +145,7 @@ class Pareto(TransformedDistribution):
 class Weibull(TransformedDistribution):
     """Times to failure."""
 
+    _spread = ("scale", "concentration", "concentration_reciprocal")
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
 
@@ -169,16 +154,6 @@ class Weibull(TransformedDistribution):
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(rl.ones_like(self.scale), validate_args=validate_args)
         super().__init__(base, [PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Weibull, _instance)
-        new.scale, new.concentration = self.scale.expand(batch_shape), self.concentration.expand(batch_shape)
-        new.concentration_reciprocal = new.concentration.reciprocal()
-        base = self.base_dist.expand(batch_shape)
-        transforms = [PowerTransform(exponent=new.concentration_reciprocal), AffineTransform(loc=0, scale=new.scale)]
-        super(Weibull, new).__init__(base, transforms, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     mean = property(lambda self: self.scale * rl.exp(rl.lgamma(1 + self.concentration_reciprocal)))
     mode = property(lambda self: self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration.reciprocal())
@@ -198,6 +173,7 @@ def _moments(a, b, n):
 class Kumaraswamy(TransformedDistribution):
     """Like Beta, with a cdf in closed form."""
 
+    _spread = ("concentration1", "concentration0")
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
@@ -208,11 +184,6 @@ class Kumaraswamy(TransformedDistribution):
         transforms = [PowerTransform(exponent=self.concentration0.reciprocal()), AffineTransform(loc=1.0, scale=-1.0),
                       PowerTransform(exponent=self.concentration1.reciprocal())]
         super().__init__(base, transforms, validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Kumaraswamy, _instance)
-        new.concentration1, new.concentration0 = self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
 
     mean = property(lambda self: _moments(self.concentration1, self.concentration0, 1))
     @property
@@ -230,6 +201,7 @@ class Kumaraswamy(TransformedDistribution):
 class InverseGamma(TransformedDistribution):
     """1 over a Gamma."""
 
+    _spread = ()
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
@@ -238,7 +210,6 @@ class InverseGamma(TransformedDistribution):
         base = Gamma(concentration, rate, validate_args=validate_args)
         super().__init__(base, PowerTransform(-base.rate.new_ones(())), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(InverseGamma, _instance))
     concentration = property(lambda self: self.base_dist.concentration)
     rate = property(lambda self: self.base_dist.rate)
     mean = property(lambda self: rl.where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf))
@@ -250,6 +221,7 @@ class InverseGamma(TransformedDistribution):
 class LogisticNormal(TransformedDistribution):
     """Normals, made to probabilities."""
 
+    _spread = ()
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
@@ -260,31 +232,21 @@ class LogisticNormal(TransformedDistribution):
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(LogisticNormal, _instance))
     loc = property(lambda self: self.base_dist.base_dist.loc)
     scale = property(lambda self: self.base_dist.base_dist.scale)
 
 
 # ------------------------------------------------------------------------------------------------------------ relaxations
-class LogitRelaxedBernoulli(_ByProbsOrLogits, Distribution):
+class LogitRelaxedBernoulli(ByProbsOrLogits):
     """The log-odds of a RelaxedBernoulli."""
 
+    _spread, _kept = ("probs", "logits"), ("temperature",)
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None) -> None:
         self.temperature = temperature
-        _one_of(probs, logits)
-        if probs is not None:
-            self.probs, = broadcast_all(probs)
-        else:
-            self.logits, = broadcast_all(logits)
-        super().__init__(self._param.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._expanded(("probs", "logits"), batch_shape, _instance, LogitRelaxedBernoulli)
-        new.temperature = self.temperature
-        return new
+        self._begin(validate_args, probs=probs, logits=logits)
 
     def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
@@ -292,9 +254,8 @@ class LogitRelaxedBernoulli(_ByProbsOrLogits, Distribution):
         uniforms = clamp_probs(rl.rand(shape, dtype=probs.dtype, device=probs.device))
         return (uniforms.log() - (-uniforms).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         diff = logits - value.mul(self.temperature)
         return self.temperature.log() + diff - 2 * diff.exp().log1p()
@@ -303,6 +264,7 @@ class LogitRelaxedBernoulli(_ByProbsOrLogits, Distribution):
 class RelaxedBernoulli(TransformedDistribution):
     """A Bernoulli made smooth, so that samples have gradients; smoother at higher temperature."""
 
+    _spread = ()
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
@@ -310,7 +272,6 @@ class RelaxedBernoulli(TransformedDistribution):
     def __init__(self, temperature, probs=None, logits=None, validate_args=None) -> None:
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedBernoulli, _instance))
     temperature = property(lambda self: self.base_dist.temperature)
     logits = property(lambda self: self.base_dist.logits)
     probs = property(lambda self: self.base_dist.probs)
@@ -319,6 +280,7 @@ class RelaxedBernoulli(TransformedDistribution):
 class ExpRelaxedCategorical(Distribution):
     """The log of a RelaxedOneHotCategorical."""
 
+    _spread, _parts, _kept = (), ("_categorical",), ("temperature",)
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
@@ -327,13 +289,6 @@ class ExpRelaxedCategorical(Distribution):
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
-        new.temperature, new._categorical = self.temperature, self._categorical.expand(Size(batch_shape))
-        Distribution.__init__(new, Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     param_shape = property(lambda self: self._categorical.param_shape)
     logits = property(lambda self: self._categorical.logits)
@@ -358,6 +313,7 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """A OneHotCategorical made smooth."""
 
+    _spread = ()
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
     has_rsample = True
@@ -365,7 +321,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     def __init__(self, temperature, probs=None, logits=None, validate_args=None) -> None:
         super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None): return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedOneHotCategorical, _instance))
     temperature = property(lambda self: self.base_dist.temperature)
     logits = property(lambda self: self.base_dist.logits)
     probs = property(lambda self: self.base_dist.probs)

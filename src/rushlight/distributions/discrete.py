@@ -6,50 +6,25 @@ import rushlight.nn.functional as F
 from rushlight import Size
 
 from . import constraints
-from .distribution import Distribution
+from .distribution import ByProbsOrLogits, Distribution, checked, one_of
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lazy_property
 
 __all__ = ["Bernoulli", "Binomial", "Categorical", "Geometric", "Multinomial", "NegativeBinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson"]
 
 
-def _one_of(probs, logits) -> None:
-    if (probs is None) == (logits is None):
-        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-
-
-class _ByProbsOrLogits:
-    """`probs` and `logits`, each from the other when it was not given."""
-
-    _binary = True
-    @lazy_property
-    def logits(self): return probs_to_logits(self.probs, is_binary=self._binary)
-    @lazy_property
-    def probs(self): return logits_to_probs(self.logits, is_binary=self._binary)
-    @property
-    def _param(self): return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
-    @property
-    def param_shape(self): return self._param.size()
-    def _new(self, *args, **kwargs): return self._param.new(*args, **kwargs)
-
-
-class Bernoulli(_ByProbsOrLogits, ExponentialFamily):
+class Bernoulli(ByProbsOrLogits, ExponentialFamily):
     """1 with probability `probs`, 0 otherwise."""
 
+    _spread = ("probs", "logits")
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
 
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
-        _one_of(probs, logits)
-        if probs is not None:
-            self.probs, = broadcast_all(probs)
-        else:
-            self.logits, = broadcast_all(logits)
-        super().__init__(self._param.size(), validate_args=validate_args)
+        self._begin(validate_args, probs=probs, logits=logits)
 
-    def expand(self, batch_shape, _instance=None): return self._expanded(("probs", "logits"), batch_shape, _instance, Bernoulli)
     mean = property(lambda self: self.probs)
 
     @property
@@ -64,9 +39,8 @@ class Bernoulli(_ByProbsOrLogits, ExponentialFamily):
         with rl.no_grad():
             return rl.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -81,22 +55,16 @@ class Bernoulli(_ByProbsOrLogits, ExponentialFamily):
     def _log_normalizer(self, x): return rl.log1p(rl.exp(x))
 
 
-class Binomial(_ByProbsOrLogits, Distribution):
+class Binomial(ByProbsOrLogits):
     """How many of `total_count` tries succeed."""
 
+    _spread = ("total_count", "probs", "logits")
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None) -> None:
-        _one_of(probs, logits)
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
-        super().__init__(self._param.size(), validate_args=validate_args)
+        self._begin(validate_args, total_count=total_count, probs=probs, logits=logits)
 
-    def expand(self, batch_shape, _instance=None): return self._expanded(("total_count", "probs", "logits"), batch_shape, _instance, Binomial)
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self): return constraints.integer_interval(0, self.total_count)
     mean = property(lambda self: self.total_count * self.probs)
@@ -108,11 +76,11 @@ class Binomial(_ByProbsOrLogits, Distribution):
         with rl.no_grad():
             return rl.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         n = self.total_count
-        normalizer = n * rl.clamp(self.logits, min=0) + n * rl.log1p(rl.exp(-rl.abs(self.logits))) - rl.lgamma(n + 1)
+        positive = (rl.clamp(self.logits, min=0) + self.logits - rl.clamp(self.logits, max=0)) / 2        # its slope at 0 is 1/2, as it must be there
+        normalizer = n * positive + n * rl.log1p(rl.exp(-rl.abs(self.logits))) - rl.lgamma(n + 1)
         return value * self.logits - rl.lgamma(value + 1) - rl.lgamma(n - value + 1) - normalizer
 
     def entropy(self):
@@ -130,15 +98,15 @@ class Binomial(_ByProbsOrLogits, Distribution):
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values
 
 
-class Categorical(_ByProbsOrLogits, Distribution):
+class Categorical(ByProbsOrLogits):
     """One of K, by probabilities or log-odds along the last dimension."""
 
-    _binary = False
+    _binary, _spread, _kept = False, ("probs", "logits"), ("_num_events",)
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
-        _one_of(probs, logits)
+        one_of(probs, logits)
         given = probs if probs is not None else logits
         if given.dim() < 1:
             raise ValueError(f"`{'probs' if probs is not None else 'logits'}` parameter must be at least one-dimensional.")
@@ -148,17 +116,6 @@ class Categorical(_ByProbsOrLogits, Distribution):
             self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
         self._num_events = self._param.size()[-1]
         super().__init__(self._param.size()[:-1] if self._param.ndimension() > 1 else Size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Categorical, _instance)
-        batch_shape = Size(batch_shape)
-        for name in ("probs", "logits"):
-            if name in self.__dict__:
-                setattr(new, name, getattr(self, name).expand(batch_shape + (self._num_events,)))
-        new._num_events = self._num_events
-        Distribution.__init__(new, batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self): return constraints.integer_interval(0, self._num_events - 1)
@@ -171,9 +128,8 @@ class Categorical(_ByProbsOrLogits, Distribution):
         chosen = rl.multinomial(flat.detach(), sample_shape.numel(), True).T
         return chosen.reshape(self._extended_shape(sample_shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         value = value.long().unsqueeze(-1)
         value, log_pmf = rl.broadcast_tensors(value, self.logits)
         return log_pmf.gather(-1, value[..., :1]).squeeze(-1)
@@ -190,6 +146,7 @@ class Categorical(_ByProbsOrLogits, Distribution):
 class OneHotCategorical(Distribution):
     """One of K, as a vector with a one."""
 
+    _spread, _parts = (), ("_categorical",)
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
@@ -197,13 +154,6 @@ class OneHotCategorical(Distribution):
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(OneHotCategorical, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        Distribution.__init__(new, Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     _param = property(lambda self: self._categorical._param)
     probs = property(lambda self: self._categorical.probs)
@@ -216,10 +166,8 @@ class OneHotCategorical(Distribution):
     def sample(self, sample_shape=Size()):
         return F.one_hot(self._categorical.sample(Size(sample_shape)), self._categorical._num_events).to(self._categorical.probs)
 
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._categorical.log_prob(value.max(-1)[1])
+    @checked
+    def log_prob(self, value): return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self): return self._categorical.entropy()
 
@@ -242,6 +190,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 class Multinomial(Distribution):
     """How often each of K came in `total_count` choices."""
 
+    _spread, _parts, _kept = (), ("_categorical", "_binomial"), ("total_count",)
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     total_count: int
 
@@ -252,15 +201,6 @@ class Multinomial(Distribution):
         self._categorical = Categorical(probs=probs, logits=logits)
         self._binomial = Binomial(total_count=total_count, probs=self.probs)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Multinomial, _instance)
-        batch_shape = Size(batch_shape)
-        new.total_count, new._categorical = self.total_count, self._categorical.expand(batch_shape)
-        new._binomial = Binomial(total_count=self.total_count, probs=new._categorical.probs, validate_args=False)
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self): return constraints.multinomial(self.total_count)
@@ -286,9 +226,8 @@ class Multinomial(Distribution):
         probs = rl.exp(self._binomial.log_prob(support))
         return n * categorical - rl.lgamma(n + 1) + (probs * rl.lgamma(support + 1)).sum([0, -1])
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         logits = logits.clone(memory_format=rl.contiguous_format)
         factorial_n, factorial_xs = rl.lgamma(value.sum(-1) + 1), rl.lgamma(value + 1).sum(-1)
@@ -296,24 +235,19 @@ class Multinomial(Distribution):
         return factorial_n - factorial_xs + (logits * value).sum(-1)
 
 
-class Geometric(_ByProbsOrLogits, Distribution):
+class Geometric(ByProbsOrLogits):
     """How many tries fail before the first that succeeds."""
 
+    _spread = ("probs", "logits")
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
-        _one_of(probs, logits)
-        if probs is not None:
-            self.probs, = broadcast_all(probs)
-        else:
-            self.logits, = broadcast_all(logits)
-        super().__init__(self._param.size(), validate_args=validate_args)
+        self._begin(validate_args, probs=probs, logits=logits)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             raise ValueError(f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {repr(self)} to be positive "
                              f"but found invalid values:\n{self.probs[~(self.probs > 0)]}")
 
-    def expand(self, batch_shape, _instance=None): return self._expanded(("probs", "logits"), batch_shape, _instance, Geometric)
     mean = property(lambda self: 1.0 / self.probs - 1.0)
     mode = property(lambda self: rl.zeros_like(self.probs))
     variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)
@@ -323,9 +257,8 @@ class Geometric(_ByProbsOrLogits, Distribution):
             u = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(rl.finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
         probs = rl.where((probs == 1) & (value == 0), 0, probs)
         return value * (-probs).log1p() + self.probs.log()
@@ -333,22 +266,16 @@ class Geometric(_ByProbsOrLogits, Distribution):
     def entropy(self): return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
-class NegativeBinomial(_ByProbsOrLogits, Distribution):
+class NegativeBinomial(ByProbsOrLogits):
     """How many tries succeed before `total_count` have failed."""
 
+    _spread = ("total_count", "probs", "logits")
     arg_constraints = {"total_count": constraints.greater_than_eq(0), "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None) -> None:
-        _one_of(probs, logits)
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-        self.total_count = self.total_count.type_as(self._param)
-        super().__init__(self._param.size(), validate_args=validate_args)
+        self._begin(validate_args, total_count=total_count, probs=probs, logits=logits)
 
-    def expand(self, batch_shape, _instance=None): return self._expanded(("total_count", "probs", "logits"), batch_shape, _instance, NegativeBinomial)
     mean = property(lambda self: self.total_count * rl.exp(self.logits))
     mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0))
     variance = property(lambda self: self.mean / rl.sigmoid(-self.logits))
@@ -362,9 +289,8 @@ class NegativeBinomial(_ByProbsOrLogits, Distribution):
         with rl.no_grad():
             return rl.poisson(self._gamma.sample(sample_shape=sample_shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         unnormalized = self.total_count * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         normalization = -rl.lgamma(self.total_count + value) + rl.lgamma(1.0 + value) + rl.lgamma(self.total_count)
         return unnormalized - normalization.masked_fill(self.total_count + value == 0.0, 0.0)
@@ -373,14 +299,11 @@ class NegativeBinomial(_ByProbsOrLogits, Distribution):
 class Poisson(ExponentialFamily):
     """Counts of what happens at a rate."""
 
+    _spread = ("rate",)
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate, validate_args=None) -> None:
-        self.rate, = broadcast_all(rate)
-        super().__init__(self.rate.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None): return self._expanded(("rate",), batch_shape, _instance, Poisson)
+    def __init__(self, rate, validate_args=None) -> None: self._begin(validate_args, rate=rate)
     mean = variance = property(lambda self: self.rate)
     mode = property(lambda self: self.rate.floor())
 
@@ -388,9 +311,8 @@ class Poisson(ExponentialFamily):
         with rl.no_grad():
             return rl.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
 

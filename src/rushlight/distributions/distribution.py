@@ -1,20 +1,39 @@
 """Distribution: the base of all."""
 from __future__ import annotations
 
+import functools
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import rushlight as rl
 from rushlight import Size, Tensor
 
 from . import constraints
-from .utils import lazy_property
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Distribution"]
 
 
+def checked(method):
+    """A density or cumulative probability that looks first whether its value can occur at all."""
+    @functools.wraps(method)
+    def run(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return method(self, value)
+    return run
+
+
 class Distribution:
-    """`batch_shape` distributions side by side, each over events of `event_shape`. Samples have shape `sample_shape + batch_shape + event_shape`."""
+    """`batch_shape` distributions side by side, each over events of `event_shape`. Samples have shape `sample_shape + batch_shape + event_shape`.
+
+    A distribution of this package says what it is made of, and is constructed and expanded by that: `_spread` names its parameters (tensors whose shape
+    begins with the batch's), `_parts` the distributions it holds, `_kept` what does not depend on the batch.
+    """
+
+    _spread: ClassVar[tuple[str, ...]]
+    _parts: ClassVar[tuple[str, ...]] = ()
+    _kept: ClassVar[tuple[str, ...]] = ()
 
     has_rsample = False                 # whether samples have a gradient with respect to the parameters
     has_enumerate_support = False
@@ -50,19 +69,35 @@ class Distribution:
                                      f"the constraint {repr(constraint)}, but found invalid values:\n{value}")
         super().__init__()
 
+    def _begin(self, validate_args: bool | None, **parameters) -> None:
+        """What most constructors do: the parameters, numbers or tensors, become tensors of one shape, the batch's, and are checked."""
+        values = broadcast_all(*parameters.values())
+        for name, value in zip(parameters, values):
+            setattr(self, name, value)
+        Distribution.__init__(self, values[0].size(), validate_args=validate_args)
+
     def expand(self, batch_shape, _instance=None):
         """The same with a larger batch shape."""
-        raise NotImplementedError
-
-    def _expanded(self, names: tuple[str, ...], batch_shape, instance=None, base=None):
-        """What `expand` does for most: the named parameters (and those that are there already) spread."""
-        new = self._get_checked_instance(base or type(self), instance)
-        batch_shape = Size(batch_shape)
-        for name in names:
-            if name in self.__dict__:
-                setattr(new, name, getattr(self, name).expand(batch_shape))
+        new = self._expanded(Size(batch_shape), _instance)
         Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
+        return new
+
+    def _expanded(self, batch_shape: Size, instance):
+        """A new instance with all that `_spread`, `_parts` and `_kept` name, as far as it is there: of two forms of a parameter one may not be computed yet."""
+        owner = next((kind for kind in type(self).__mro__ if "_spread" in kind.__dict__), None)
+        if owner is None:
+            raise NotImplementedError
+        new, old = self._get_checked_instance(owner, instance), len(self._batch_shape)
+        for name in self._spread:
+            if name in self.__dict__:
+                value = self.__dict__[name]
+                setattr(new, name, value.expand(batch_shape + value.shape[old:]))
+        for name in self._parts:
+            part = self.__dict__[name]
+            setattr(new, name, part.expand(batch_shape + part.batch_shape[old:]))
+        for name in self._kept:
+            setattr(new, name, self.__dict__[name])
         return new
 
     @property
@@ -138,3 +173,29 @@ class Distribution:
         names = [k for k in self.arg_constraints if k in self.__dict__]
         args = ", ".join(f"{p}: {self.__dict__[p] if self.__dict__[p].numel() == 1 else self.__dict__[p].size()}" for p in names)
         return f"{self.__class__.__name__}({args})"
+
+
+def one_of(probs, logits) -> None:
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class ByProbsOrLogits(Distribution):
+    """`probs` and `logits`, each from the other when it was not given."""
+
+    _binary = True
+    @lazy_property
+    def logits(self): return probs_to_logits(self.probs, is_binary=self._binary)
+    @lazy_property
+    def probs(self): return logits_to_probs(self.logits, is_binary=self._binary)
+    @property
+    def _param(self): return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
+    @property
+    def param_shape(self): return self._param.size()
+    def _new(self, *args, **kwargs): return self._param.new(*args, **kwargs)
+
+    def _begin(self, validate_args, *, probs, logits, **counts) -> None:
+        one_of(probs, logits)
+        name, given = ("probs", probs) if probs is not None else ("logits", logits)
+        *others, given = broadcast_all(*counts.values(), given)
+        super()._begin(validate_args, **{n: v.type_as(given) for n, v in zip(counts, others)}, **{name: given})

@@ -11,7 +11,7 @@ from .derived import Gumbel, HalfNormal, Pareto
 from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .multivariate import LowRankMultivariateNormal, MultivariateNormal, _batch_mahalanobis
+from .multivariate import LowRankMultivariateNormal, MultivariateNormal, Wishart, _batch_mahalanobis
 from .utils import _sum_rightmost, euler_constant
 from .wrappers import Independent, TransformedDistribution
 
@@ -158,10 +158,14 @@ def _(p, q):
     return -ratio.log() + distance / q.scale + ratio * rl.exp(-distance / p.scale) - 1
 
 
+def _same_size(p, q, names):
+    if p.event_shape != q.event_shape:
+        raise ValueError(f"KL-divergence between two {names} with different event shapes cannot be computed: {tuple(p.event_shape)} and {tuple(q.event_shape)}")
+
+
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _(p, q):
-    if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+    _same_size(p, q, "Multivariate Normals")
     half = q._half_log_det() - p._half_log_det()
     shape = rl.broadcast_shapes(q._unbroadcasted_scale_tril.shape[:-2], p._unbroadcasted_scale_tril.shape[:-2])
     n = p.event_shape[0]
@@ -177,7 +181,18 @@ def _as_full(d):
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
-def _(p, q): return kl_divergence(_as_full(p), _as_full(q))
+def _(p, q):
+    _same_size(p, q, "Low Rank Multivariate Normals" if type(p) is type(q) else "(Low Rank) Multivariate Normals")
+    return kl_divergence(_as_full(p), _as_full(q))
+
+
+@register_kl(Wishart, Wishart)
+def _(p, q):
+    n, half = p._event_shape[-1], p.df / 2
+    trace = _trace_of_xxt(rl.linalg.solve_triangular(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril, upper=False))
+    digammas = sum(rl.digamma(half - k / 2) for k in range(n))
+    return (q.df * (q._log_det() - p._log_det()) + half * (trace - n) + rl.special.multigammaln(q.df / 2, n) - rl.special.multigammaln(half, n)
+            + (p.df - q.df) / 2 * digammas)
 
 
 @register_kl(Normal, Normal)
@@ -270,6 +285,42 @@ def _(p, q):
     return -p.scale.log() + t / q.scale - (0.5 * (1 + math.log(0.5 * math.pi))) + q.scale.log()
 
 
+def _against_continuous_bernoulli(mean, negative_entropy, q): return negative_entropy - mean * q.logits - rl.log1p(-q.probs) - q._cont_bern_log_norm()
+
+
+@register_kl(Beta, ContinuousBernoulli)
+def _(p, q): return _against_continuous_bernoulli(p.mean, -p.entropy(), q)
+
+
+@register_kl(Beta, Uniform)
+def _(p, q): return rl.where((q.low > 0) | (q.high < 1), math.inf, (q.high - q.low).log() - p.entropy())
+
+
+@register_kl(ContinuousBernoulli, Exponential)
+def _(p, q): return q.rate * p.mean - q.rate.log() - p.entropy()
+
+
+@register_kl(ContinuousBernoulli, Uniform)
+def _(p, q): return rl.where((q.low >= 0) | (q.high <= 1), math.inf, (q.high - q.low).log() - p.entropy())        # an interval that just fits counts as too small, as in torch
+
+
+@register_kl(Uniform, ContinuousBernoulli)
+def _(p, q): return rl.where((p.low <= 0) | (p.high >= 1), math.inf, _against_continuous_bernoulli(p.mean, -p.entropy(), q))
+
+
+@register_kl(Uniform, Gumbel)
+def _(p, q):
+    low, high = (p.low - q.loc) / q.scale, (p.high - q.loc) / q.scale
+    return (low + high) / 2 + ((-low).exp() - (-high).exp()) / (high - low) - (high - low).log()
+
+
+@register_kl(Uniform, Pareto)
+def _(p, q):
+    width = p.high - p.low
+    mean_of_log = (_x_log_x(p.high) - _x_log_x(p.low)) / width - 1
+    return rl.where(p.low < q.support.lower_bound, math.inf, (q.alpha + 1) * mean_of_log - q.alpha.log() - q.alpha * q.scale.log() - width.log())
+
+
 @register_kl(Uniform, Exponential)
 def _(p, q): return rl.where(p.low < q.support.lower_bound, math.inf, q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log())
 
@@ -306,6 +357,13 @@ def _(p, q):
 @register_kl(Pareto, Exponential)
 def _(p, q):
     kl = (p.alpha / q.rate).log() - p.scale.log() - p.alpha.reciprocal() + p.alpha * p.scale * q.rate / (p.alpha - 1) - 1
+    return rl.where(p.alpha <= 1, math.inf, kl)
+
+
+@register_kl(Pareto, Gamma)
+def _(p, q):
+    mean, mean_of_log = p.alpha * p.scale / (p.alpha - 1), p.scale.log() + p.alpha.reciprocal()
+    kl = q.concentration.lgamma() - q.concentration * q.rate.log() + (1 - q.concentration) * mean_of_log + q.rate * mean - p.entropy()
     return rl.where(p.alpha <= 1, math.inf, kl)
 
 

@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import rushlight as rl
 from rushlight import Size
 
 from . import constraints
 from .continuous import Beta, Chi2
-from .distribution import Distribution
+from .distribution import Distribution, checked
+from .exp_family import ExponentialFamily
 from .utils import _standard_normal, lazy_property
 
 __all__ = ["MultivariateNormal", "LowRankMultivariateNormal", "LKJCholesky", "Wishart"]
@@ -35,6 +37,7 @@ def _precision_to_scale_tril(precision):
 class MultivariateNormal(Distribution):
     """Normal vectors, by one of covariance matrix, precision matrix, or Cholesky factor of the covariance."""
 
+    _spread, _kept = ("loc", "covariance_matrix", "precision_matrix", "scale_tril"), ("_unbroadcasted_scale_tril",)
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
                        "scale_tril": constraints.lower_cholesky}
     support = constraints.real_vector
@@ -48,7 +51,7 @@ class MultivariateNormal(Distribution):
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         name, matrix = next((n, v) for n, v in given.items() if v is not None)
         if matrix.dim() < 2:
-            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError(f"{name}{' matrix' if name == 'scale_tril' else ''} must be at least two-dimensional, with optional leading batch dimensions")
         batch_shape = rl.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         matrix = matrix.expand(batch_shape + (-1, -1))
         setattr(self, name, matrix)
@@ -60,18 +63,6 @@ class MultivariateNormal(Distribution):
             self._unbroadcasted_scale_tril = rl.linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(MultivariateNormal, _instance)
-        batch_shape = Size(batch_shape)
-        new.loc = self.loc.expand(batch_shape + self.event_shape)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
-            if name in self.__dict__:
-                setattr(new, name, getattr(self, name).expand(batch_shape + self.event_shape + self.event_shape))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     def _full(self, matrix): return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
     @lazy_property
@@ -88,9 +79,8 @@ class MultivariateNormal(Distribution):
 
     def _half_log_det(self): return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
@@ -102,6 +92,7 @@ class MultivariateNormal(Distribution):
 class LowRankMultivariateNormal(Distribution):
     """Normal vectors whose covariance is W W' + diag(D), with a thin W."""
 
+    _spread, _kept = ("loc", "cov_factor", "cov_diag"), ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
     arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2), "cov_diag": constraints.independent(constraints.positive, 1)}
     support = constraints.real_vector
     has_rsample = True
@@ -129,17 +120,6 @@ class LowRankMultivariateNormal(Distribution):
         scaled = w.mT / d.unsqueeze(-2)
         return scaled @ w + rl.eye(w.shape[-1], dtype=w.dtype, device=w.device)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(LowRankMultivariateNormal, _instance)
-        batch_shape = Size(batch_shape)
-        new.loc, new.cov_diag = self.loc.expand(batch_shape + self.event_shape), self.cov_diag.expand(batch_shape + self.event_shape)
-        new.cov_factor = self.cov_factor.expand(batch_shape + self.cov_factor.shape[-2:])
-        for name in ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"):
-            setattr(new, name, getattr(self, name))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     mean = mode = property(lambda self: self.loc)
     @lazy_property
     def variance(self): return (self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag).expand(self._batch_shape + self._event_shape)
@@ -163,9 +143,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def _log_det(self): return 2 * self._capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + self._unbroadcasted_cov_diag.log().sum(-1)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         diff = value - self.loc
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         distance = (diff.pow(2) / self._unbroadcasted_cov_diag).sum(-1) - _batch_mahalanobis(self._capacitance_tril, _batch_mv(scaled, diff))
@@ -179,6 +158,7 @@ class LowRankMultivariateNormal(Distribution):
 class LKJCholesky(Distribution):
     """Cholesky factors of random correlation matrices; at concentration 1 all matrices alike."""
 
+    _spread, _parts, _kept = ("concentration",), ("_beta",), ("dim",)
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
 
@@ -195,15 +175,6 @@ class LKJCholesky(Distribution):
         self._beta = Beta(*beta)
         super().__init__(batch_shape, Size((dim, dim)), validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(LKJCholesky, _instance)
-        batch_shape = Size(batch_shape)
-        new.dim, new.concentration = self.dim, self.concentration.expand(batch_shape)
-        new._beta = self._beta.expand(batch_shape + (self.dim,))
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     def sample(self, sample_shape=Size()):
         """The onion method: row by row, a length and a direction."""
         with rl.no_grad():
@@ -215,9 +186,8 @@ class LKJCholesky(Distribution):
             diagonal = rl.clamp(1 - rl.sum(w ** 2, dim=-1), min=rl.finfo(w.dtype).tiny).sqrt()
             return w + rl.diag_embed(diagonal)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = rl.arange(2, self.dim + 1, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
@@ -229,9 +199,10 @@ class LKJCholesky(Distribution):
         return unnormalized - (0.5 * n * math.log(math.pi) + numerator - denominator)
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """Random covariance matrices: sums of `df` outer products of normal vectors."""
 
+    _spread, _parts, _kept = ("df", "covariance_matrix", "precision_matrix", "scale_tril"), ("_chi2",), ("_unbroadcasted_scale_tril",)
     support = constraints.positive_definite
     has_rsample = True
 
@@ -255,13 +226,10 @@ class Wishart(Distribution):
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         self._unbroadcasted_scale_tril = (scale_tril if name == "scale_tril" else rl.linalg.cholesky(covariance_matrix) if name == "covariance_matrix"
                                           else _precision_to_scale_tril(precision_matrix))
-        self._batch_dims = [-(x + 1) for x in range(len(batch_shape))]
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        if self.df.lt(event_shape[-1]).any():
+            warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
         self._chi2 = Chi2(df=self.df.unsqueeze(-1) - rl.arange(event_shape[-1], dtype=matrix.dtype).expand(batch_shape + (-1,)))
-
-    def expand(self, batch_shape, _instance=None):
-        batch_shape = Size(batch_shape)
-        return Wishart(self.df.expand(batch_shape), scale_tril=self._unbroadcasted_scale_tril.expand(batch_shape + self.event_shape), validate_args=False)
 
     def _full(self, matrix): return matrix.expand(self._batch_shape + self._event_shape)
     @lazy_property
@@ -282,9 +250,28 @@ class Wishart(Distribution):
         diagonal = self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
         return self.df.view(self._batch_shape + (1, 1)) * (self.covariance_matrix.pow(2) + rl.einsum("...i,...j->...ij", diagonal, diagonal))
 
-    def rsample(self, sample_shape=Size(), max_try_correction=None):
-        """Bartlett's decomposition."""
-        sample_shape = Size(sample_shape)
+    def rsample(self, sample_shape=Size(), max_try_correction: int = 10):
+        """Matrices by Bartlett's decomposition, drawn again (a few times) where rounding left them singular.
+
+        torch takes the first draw for singular exactly when it is not, so every matrix that it gives is a second one. For the same seed these are the same.
+        """
+        sample = self._bartlett(Size(sample_shape))
+        regular = self._regular(sample, rl.any)
+        for again in (regular, ~regular):
+            for _ in range(max_try_correction):
+                if not again.any():
+                    break
+                new = self._bartlett(Size((int(again.sum()),)))
+                sample[again] = new
+                again = again.masked_scatter(again, ~self._regular(new, rl.all))
+        return sample
+
+    def _regular(self, sample, over_batch):
+        """Which samples are positive definite, in any or in all of their batch."""
+        regular = self.support.check(sample)
+        return over_batch(regular.flatten(regular.dim() - len(self._batch_shape)), -1) if self._batch_shape else regular
+
+    def _bartlett(self, sample_shape):
         p = self._event_shape[-1]
         noise = self._chi2.rsample(sample_shape).sqrt().diag_embed(dim1=-2, dim2=-1)
         i, j = rl.tril_indices(p, p, offset=-1)
@@ -294,12 +281,20 @@ class Wishart(Distribution):
 
     def _log_det(self): return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         nu, p = self.df, self._event_shape[-1]
         return (-nu * (p * math.log(2) / 2 + self._log_det()) - rl.special.multigammaln(nu / 2, p) + (nu - p - 1) / 2 * rl.linalg.slogdet(value).logabsdet
                 - rl.cholesky_solve(value, self._unbroadcasted_scale_tril).diagonal(dim1=-2, dim2=-1).sum(dim=-1) / 2)
+
+    _mean_carrier_measure = 0
+    @property
+    def _natural_params(self): return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+
+    def _log_normalizer(self, x, y):
+        p = self._event_shape[-1]
+        degrees = y + (p + 1) / 2
+        return degrees * (p * math.log(2) - rl.linalg.slogdet(-2 * x).logabsdet) + rl.special.multigammaln(degrees, p)
 
     def entropy(self):
         nu, p = self.df, self._event_shape[-1]

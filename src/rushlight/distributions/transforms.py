@@ -282,13 +282,17 @@ class ReshapeTransform(Transform):
 class _Plain(Transform):
     """Transforms without parameters are equal when they are of one class."""
 
-    bijective = True
-    sign = 1
     def __eq__(self, other): return type(self) is type(other)
     __hash__ = Transform.__hash__
 
 
-class ExpTransform(_Plain):
+class _Rising(_Plain):
+    """Of single numbers, one to one, and larger for larger ones."""
+
+    bijective, sign = True, 1
+
+
+class ExpTransform(_Rising):
     """y = exp(x)."""
     domain, codomain = constraints.real, constraints.positive
     def _call(self, x): return x.exp()
@@ -317,7 +321,7 @@ class PowerTransform(Transform):
     inverse_shape = forward_shape
 
 
-class SigmoidTransform(_Plain):
+class SigmoidTransform(_Rising):
     """y = 1 / (1 + exp(-x))."""
     domain, codomain = constraints.real, constraints.unit_interval
     def _call(self, x): return _clipped_sigmoid(x)
@@ -335,7 +339,7 @@ def _clipped_sigmoid(x):
     return rl.clamp(rl.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
 
 
-class SoftplusTransform(_Plain):
+class SoftplusTransform(_Rising):
     """y = log(1 + exp(x))."""
     domain, codomain = constraints.real, constraints.positive
     def _call(self, x): return F.softplus(x)
@@ -343,7 +347,7 @@ class SoftplusTransform(_Plain):
     def log_abs_det_jacobian(self, x, y): return -F.softplus(-x)
 
 
-class TanhTransform(_Plain):
+class TanhTransform(_Rising):
     """y = tanh(x)."""
     domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
     def _call(self, x): return x.tanh()
@@ -442,7 +446,7 @@ class CorrCholeskyTransform(Transform):
 
 class SoftmaxTransform(_Plain):
     """Numbers to probabilities; not one to one."""
-    domain, codomain, bijective = constraints.real_vector, constraints.simplex, False
+    domain, codomain = constraints.real_vector, constraints.simplex
     def _call(self, x):
         probs = (x - x.max(-1, True)[0]).exp()
         return probs / probs.sum(-1, True)
@@ -457,7 +461,7 @@ class SoftmaxTransform(_Plain):
 class StickBreakingTransform(_Plain):
     """K - 1 numbers to K probabilities, one to one."""
 
-    domain, codomain = constraints.real_vector, constraints.simplex
+    domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
     def _call(self, x):
         offset = x.shape[-1] + 1 - x.new_ones(x.shape[-1]).cumsum(-1)

@@ -6,7 +6,7 @@ from rushlight import Size
 
 from . import constraints
 from .discrete import Categorical
-from .distribution import Distribution
+from .distribution import Distribution, checked
 from .transforms import ComposeTransform, Transform
 from .utils import _sum_rightmost
 
@@ -16,6 +16,7 @@ __all__ = ["Independent", "TransformedDistribution", "MixtureSameFamily"]
 class Independent(Distribution):
     """The last batch dimensions of a distribution as part of its event."""
 
+    _spread, _parts, _kept = (), ("base_dist",), ("reinterpreted_batch_ndims",)
     arg_constraints: dict = {}
 
     def __init__(self, base_distribution, reinterpreted_batch_ndims: int, validate_args=None) -> None:
@@ -26,15 +27,6 @@ class Independent(Distribution):
         event_dim = reinterpreted_batch_ndims + len(base_distribution.event_shape)
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         super().__init__(shape[:len(shape) - event_dim], shape[len(shape) - event_dim:], validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(Independent, _instance)
-        batch_shape = Size(batch_shape)
-        new.base_dist = self.base_dist.expand(batch_shape + self.event_shape[:self.reinterpreted_batch_ndims])
-        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def has_rsample(self): return self.base_dist.has_rsample
@@ -65,6 +57,7 @@ class Independent(Distribution):
 class TransformedDistribution(Distribution):
     """What a distribution becomes when its values go through transforms."""
 
+    _spread, _kept = (), ("transforms",)
     arg_constraints: dict = {}
 
     def __init__(self, base_distribution, transforms, validate_args=None) -> None:
@@ -93,16 +86,12 @@ class TransformedDistribution(Distribution):
         cut = len(forward_shape) - event_dim
         super().__init__(forward_shape[:cut], forward_shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = self._get_checked_instance(TransformedDistribution, _instance)
-        batch_shape = Size(batch_shape)
+    def _expanded(self, batch_shape, instance):
+        new = super()._expanded(batch_shape, instance)
         shape = batch_shape + self.event_shape
         for t in reversed(self.transforms):
             shape = t.inverse_shape(shape)
         new.base_dist = self.base_dist.expand(shape[:len(shape) - len(self.base_dist.event_shape)])
-        new.transforms = self.transforms
-        Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
         return new
 
     @constraints.dependent_property(is_discrete=False)
@@ -128,9 +117,8 @@ class TransformedDistribution(Distribution):
 
     def rsample(self, sample_shape=Size()): return self._through(self.base_dist.rsample(sample_shape))
 
+    @checked
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
         event_dim, result, y = len(self.event_shape), 0.0, value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
@@ -159,12 +147,13 @@ class TransformedDistribution(Distribution):
 class MixtureSameFamily(Distribution):
     """A choice (Categorical) among the last batch dimension of a distribution."""
 
+    _spread, _parts, _kept = (), ("_component_distribution", "_mixture_distribution"), ("_num_component", "_event_ndims")
     arg_constraints: dict = {}
     has_rsample = False
 
     def __init__(self, mixture_distribution, component_distribution, validate_args=None) -> None:
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(" The Mixture distribution needs to be an instance of torch.distributions.Categorical")
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
         for a, b in zip(reversed(mixture_distribution.batch_shape), reversed(component_distribution.batch_shape[:-1])):
@@ -178,16 +167,6 @@ class MixtureSameFamily(Distribution):
         self._num_component = component_distribution.batch_shape[-1]
         self._event_ndims = len(component_distribution.event_shape)
         super().__init__(component_distribution.batch_shape[:-1], component_distribution.event_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape, _instance=None):
-        batch_shape = Size(batch_shape)
-        new = self._get_checked_instance(MixtureSameFamily, _instance)
-        new._component_distribution = self._component_distribution.expand(batch_shape + (self._num_component,))
-        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        Distribution.__init__(new, batch_shape, new._component_distribution.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @constraints.dependent_property
     def support(self): return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)

@@ -43,7 +43,7 @@ def _initialised(model):
 
 
 class DCGANGenerator(nn.Module):
-    """Noise [batch, latent, 1, 1] to images of 64x64 in [-1, 1] (Radford et al. 2015)."""
+    """Noise [batch, latent] (or [batch, latent, 1, 1]) to images of 64x64 in [-1, 1] (Radford et al. 2015)."""
 
     def __init__(self, latent=100, width=64, channels=3):
         super().__init__()
@@ -52,7 +52,7 @@ class DCGANGenerator(nn.Module):
         self.main = nn.Sequential(*layers, nn.ConvTranspose2d(width, channels, 4, 2, 1, bias=False), nn.Tanh())
         _initialised(self)
 
-    def forward(self, z): return self.main(z)
+    def forward(self, z): return self.main(z[:, :, None, None] if z.ndim == 2 else z)
 
 
 class DCGANDiscriminator(nn.Module):

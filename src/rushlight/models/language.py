@@ -14,6 +14,7 @@ class Conv1D(nn.Module):
         self.weight, self.bias = nn.Parameter(rl.empty(inputs, outputs).normal_(std=0.02)), nn.Parameter(rl.zeros(outputs))
 
     def forward(self, x): return F.linear(x, self.weight.t(), self.bias)
+    def extra_repr(self): return f"outputs={self.weight.shape[1]}, inputs={self.weight.shape[0]}"
 
 
 class GPT2Attention(nn.Module):
@@ -25,8 +26,11 @@ class GPT2Attention(nn.Module):
     def forward(self, x, past=None):
         b, t, width = x.shape
         q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.c_attn(x).split(width, 2))
-        if past is not None: k, v = rl.cat([past[0], k], 2), rl.cat([past[1], v], 2)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=past is None, dropout_p=self.dropout if self.training else 0.0)
+        seen = None
+        if past is not None:
+            k, v = rl.cat([past[0], k], 2), rl.cat([past[1], v], 2)
+            if t > 1: seen = rl.ones(t, k.shape[2], dtype=rl.bool).tril(k.shape[2] - t)          # several new tokens: each sees what was kept and those before it
+        y = F.scaled_dot_product_attention(q, k, v, seen, is_causal=past is None, dropout_p=self.dropout if self.training else 0.0)
         return F.dropout(self.c_proj(y.transpose(1, 2).reshape(b, t, width)), self.dropout, self.training), (k, v)
 
 
@@ -54,6 +58,7 @@ class GPT2(nn.Module):
 
     def __init__(self, vocabulary=50257, context=1024, width=768, layers=12, heads=12, dropout=0.1):
         super().__init__()
+        if width % heads: raise ValueError(f"a width of {width} does not divide into {heads} heads")
         self.context = context
         self.transformer = nn.ModuleDict(dict(wte=nn.Embedding(vocabulary, width), wpe=nn.Embedding(context, width), drop=nn.Dropout(dropout),
                                               h=nn.ModuleList(GPT2Block(width, heads, dropout) for _ in range(layers)), ln_f=nn.LayerNorm(width)))
@@ -63,6 +68,7 @@ class GPT2(nn.Module):
 
     def forward(self, ids, targets=None, past=None):
         """Logits; with targets (logits, loss); with `past` (a list, empty at first) keys and values are kept and one step costs one token."""
+        if ids.ndim != 2: raise ValueError(f"token ids must be [batch, time], got shape {list(ids.shape)}")
         start = past[0][0].shape[2] if past else 0
         if start + ids.shape[1] > self.context: raise ValueError(f"{start + ids.shape[1]} tokens do not fit in a context of {self.context}")
         t = self.transformer
@@ -140,6 +146,8 @@ class BertModel(nn.Module):
 
     def __init__(self, vocabulary=30522, context=512, width=768, layers=12, heads=12, hidden=3072, dropout=0.1):
         super().__init__()
+        if width % heads: raise ValueError(f"a width of {width} does not divide into {heads} heads")
+        self.context = context
         self.embeddings = BertEmbeddings(vocabulary, context, width, dropout)
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(BertLayer(width, heads, hidden, dropout) for _ in range(layers))})
         self.pooler = nn.ModuleDict({"dense": nn.Linear(width, width)})
@@ -148,6 +156,8 @@ class BertModel(nn.Module):
             if isinstance(m, nn.Linear): nn.init.zeros_(m.bias)
 
     def forward(self, ids, attention_mask=None, token_type_ids=None):
+        if ids.ndim != 2: raise ValueError(f"token ids must be [batch, time], got shape {list(ids.shape)}")
+        if ids.shape[1] > self.context: raise ValueError(f"{ids.shape[1]} tokens do not fit in a context of {self.context}")
         mask = None if attention_mask is None else attention_mask[:, None, None, :].to(rl.bool)
         x = self.embeddings(ids, token_type_ids)
         for layer in self.encoder["layer"]: x = layer(x, mask)

@@ -85,8 +85,14 @@ class ResNet(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
-def resnet18(**options): return ResNet(BasicBlock, (2, 2, 2, 2), **options)
-def resnet50(**options): return ResNet(Bottleneck, (3, 4, 6, 3), **options)
+def resnet18(**options):
+    """ResNet-18; options: num_classes."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), **options)
+
+
+def resnet50(**options):
+    """ResNet-50; options: num_classes."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), **options)
 
 
 # ------------------------------------------------------------------------------------------------------------ MobileNetV2
@@ -133,7 +139,9 @@ class MobileNetV2(nn.Module):
     def forward(self, x): return self.classifier(F.adaptive_avg_pool2d(self.features(x), (1, 1)).flatten(1))
 
 
-def mobilenet_v2(**options): return MobileNetV2(**options)
+def mobilenet_v2(**options):
+    """MobileNetV2; options: num_classes, width_mult, dropout."""
+    return MobileNetV2(**options)
 
 
 # -------------------------------------------------------------------------------------------------------------------- ViT
@@ -182,7 +190,9 @@ class VisionTransformer(nn.Module):
         return self.heads(self.encoder(x)[:, 0])
 
 
-def vit_b_16(**options): return VisionTransformer(**{**dict(image_size=224, patch_size=16, num_layers=12, num_heads=12, hidden_dim=768, mlp_dim=3072), **options})
+def vit_b_16(**options):
+    """ViT-B/16 of 224x224 images; options: num_classes, and any of VisionTransformer's sizes."""
+    return VisionTransformer(**{**dict(image_size=224, patch_size=16, num_layers=12, num_heads=12, hidden_dim=768, mlp_dim=3072), **options})
 
 
 # ------------------------------------------------------------------------------------------------------------------ U-Net

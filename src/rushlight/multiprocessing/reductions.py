@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from multiprocessing import reduction
 
@@ -64,9 +65,13 @@ def reduce_tensor(tensor):
     return rebuild_tensor, (kind, storage, tensor.dtype, offset, size, stride, tensor.requires_grad, dict(tensor.__dict__))
 
 
+def register_tensor_type(kind: type) -> None:
+    """Tensors of this type travel as shared memory too."""
+    reduction.ForkingPickler.register(kind, reduce_tensor)
+
+
 def init_reductions() -> None:
-    register = reduction.ForkingPickler.register
-    register(_C.UntypedStorage, reduce_storage)
-    register(_C.Tensor, reduce_tensor)
-    from ..nn.parameter import Parameter
-    register(Parameter, reduce_tensor)
+    reduction.ForkingPickler.register(_C.UntypedStorage, reduce_storage)
+    register_tensor_type(_C.Tensor)
+    modules = sys.modules.get("rushlight.nn.parameter")       # a loader of data has no need of rushlight.nn: parameter.py registers itself if it comes later
+    if modules is not None and hasattr(modules, "Parameter"): register_tensor_type(modules.Parameter)

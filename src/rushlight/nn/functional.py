@@ -275,9 +275,6 @@ _embedding = _op("_embedding")
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """The rows of `weight` named by `input`. The row `padding_idx` gets no gradient; rows longer than `max_norm` are shortened in place."""
-    if sparse or scale_grad_by_freq:
-        what = "sparse" if sparse else "scale_grad_by_freq"
-        raise NotImplementedError(f"embedding: {what}=True is not available yet; leave it out for a dense gradient of the plain sum")
     if padding_idx is None:
         padding = -1
     else:
@@ -287,6 +284,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
         padding = padding_idx + rows if padding_idx < 0 else padding_idx
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
+    if sparse or scale_grad_by_freq:
+        from rushlight.sparse.embedding import embedding as rows
+        return rows(weight, input, padding, scale_grad_by_freq, sparse)
     return _embedding(weight, input, padding)
 
 
@@ -334,8 +334,6 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError("max mode does not support " + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"))
-    if sparse:
-        raise NotImplementedError("embedding_bag: sparse=True is not available yet; leave it out for a dense gradient")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
                                   f"(got mode='{mode}'). Please open a feature request on GitHub.")
@@ -347,6 +345,11 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         padding = padding_idx % size
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
+    if sparse:                                              # the rows, whose gradient is sparse, are a table of their own; its last row is the one that does not count
+        from rushlight.sparse.embedding import embedding as rows
+        count = input.numel()
+        table = rl.cat([rows(weight, input, padding, scale_grad_by_freq, True), rl.zeros((1, weight.shape[1]), dtype=weight.dtype)])
+        return _embedding_bag(table, rl.where(input == padding, count, rl.arange(count)), bounds, mode, count, per_sample_weights, False)
     return _embedding_bag(weight, input, bounds, mode, padding, per_sample_weights, scale_grad_by_freq)
 
 

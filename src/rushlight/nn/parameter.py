@@ -1,6 +1,7 @@
 """Parameter and Buffer: tensors that a Module takes notice of when they are assigned to it."""
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 
 import rushlight as rl
@@ -166,3 +167,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 # The runtime lets exactly this subclass take the fast path that plain tensors take.
 rl._C._register_parameter_type(Parameter)
+
+# Processes that exchange tensors exchange parameters, whichever of the two modules was imported first.
+if (_reductions := sys.modules.get("rushlight.multiprocessing.reductions")) is not None:
+    _reductions.register_tensor_type(Parameter)

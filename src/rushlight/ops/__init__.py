@@ -39,6 +39,7 @@ from . import (  # noqa: F401  # noqa: F401  # noqa: F401  # noqa: F401  # noqa:
     signal_windows,
     solve,
     sort,
+    sparse,
     special,
     spectrogram,
     spectrum,

@@ -162,21 +162,21 @@ def _adaptive_avg(self, count, output_size):
     return back(_adaptive_mean(image, output_size))
 
 
-@op("adaptive_avg_pool1d(Tensor self, SymInt[1] output_size) -> Tensor", rule="float!", on="torch F", layout="contiguous", node="SqueezeBackward1", out=False,
+@op("adaptive_avg_pool1d(Tensor self, SymInt[1] output_size) -> Tensor", once=True, rule="float!", on="torch F", layout="contiguous", node="SqueezeBackward1", out=False,
     refuses="c", kernel="adaptive_avg_pool2d", samples=adaptive(1))
 def adaptive_avg_pool1d(self, output_size):
     """The means of as many windows as asked for, over the last dimension. See `adaptive_avg_pool2d`."""
     return _adaptive_avg(self, 1, output_size)
 
 
-@op("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", rule="float!", on="torch", layout="spatial", node="AdaptiveAvgPool2DBackward0",
+@op("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", once=True, rule="float!", on="torch", layout="spatial", node="AdaptiveAvgPool2DBackward0",
     out=False, refuses="c", kernel="adaptive_avg_pool2d", samples=adaptive(2))
 def _adaptive_avg_pool2d(self, output_size):
     """The means of as many windows as asked for, over the last two dimensions."""
     return _adaptive_avg(self, 2, output_size)
 
 
-@op("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", rule="float!", on="torch", layout="contiguous", node="AdaptiveAvgPool3DBackward0",
+@op("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", once=True, rule="float!", on="torch", layout="contiguous", node="AdaptiveAvgPool3DBackward0",
     out=False, refuses="c", kernel="adaptive_avg_pool3d_cpu", samples=adaptive(3))
 def _adaptive_avg_pool3d(self, output_size):
     """The means of as many windows as asked for, over the last three dimensions."""

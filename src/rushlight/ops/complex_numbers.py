@@ -30,7 +30,7 @@ def _parts_rule(a, b, _=None):
     return T.compute_dtype(a.dtype), T.complex_dtype(a.dtype)
 
 
-@op("complex(Tensor real, Tensor imag) -> Tensor", rule=_parts_rule, on="torch", out=_COMPLEX_OUT, node="ComplexBackward0", samples=binary())
+@op("complex(Tensor real, Tensor imag) -> Tensor", once=True, rule=_parts_rule, on="torch", out=_COMPLEX_OUT, node="ComplexBackward0", samples=binary())
 def complex(real, imag):
     """Complex numbers from their real and imaginary parts.
 

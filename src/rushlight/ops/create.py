@@ -203,7 +203,7 @@ def _fits(self, src):
 
 
 @op(["fill_(Tensor(a!) self, Scalar value) -> Tensor", "fill_(Tensor(a!) self, Tensor value) -> Tensor"], rule=None, layout="pointwise", on="torch Tensor",
-    node="FillBackward0", out=False)
+    node="FillBackward0", out=False, one_value=True)
 def fill_(self, value):
     """Set every element to one value."""
     if value.ndim != 0:
@@ -221,7 +221,7 @@ def _(grad):
     return T.reduce_all("sum", grad)
 
 
-@op("zero_(Tensor(a!) self) -> Tensor", rule=None, layout="pointwise", on="torch Tensor", node="ZeroBackward0", out=False)
+@op("zero_(Tensor(a!) self) -> Tensor", rule=None, layout="pointwise", on="torch Tensor", node="ZeroBackward0", out=False, one_value=True)
 def zero_(self):
     """Set every element to zero."""
     return T.expand(T.const(0, self.dtype), self.shape)
@@ -248,8 +248,11 @@ triu = _triangle("triu", lambda off, k: T.prim("le", k, off), "The part on and a
 
 
 # ------------------------------------------------------------------------------------------------------------- joining
+NOT_CASTABLE = TypeError("torch.cat(): input types can't be cast to the desired output type {out}")
+
+
 @op("cat(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="joined", on="torch", aliases=("concat", "concatenate"), node="CatBackward0",
-    separate=True, samples=joining("cat"))
+    separate=True, out=NOT_CASTABLE, samples=joining("cat"))
 def cat(tensors, dim):
     """Tensors joined along a dimension they have."""
     if not tensors:
@@ -258,10 +261,13 @@ def cat(tensors, dim):
     # A 1-D tensor of no elements joins anything: torch keeps this for old programs.
     real = [x for x in tensors if not (x.ndim == 1 and x.shape[0] == 0)] or [tensors[0]]
     first = real[0]
-    if first.ndim == 0:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    for n, x in enumerate(tensors):
+        if x.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {n}) cannot be concatenated")
     d = wrap_dim(dim, first.ndim)
-    for n, x in enumerate(real):
+    for n, x in enumerate(tensors):
+        if not any(x is y for y in real):
+            continue
         if x.ndim != first.ndim:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
         for k in range(x.ndim):
@@ -272,7 +278,7 @@ def cat(tensors, dim):
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", node="StackBackward0", separate=True,
-    samples=joining("stack"))
+    out=NOT_CASTABLE, samples=joining("stack"))
 def stack(tensors, dim):
     """Tensors of one shape joined along a new dimension."""
     if not tensors:

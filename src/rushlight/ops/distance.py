@@ -85,7 +85,7 @@ def _cdist_samples(seed=0):
     return [*out, Sample(t(40, 3), t(30, 3)), Sample(t(2, 40, 8), t(7, 8))]
 
 
-@op("cdist(Tensor x1, Tensor x2, float! p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", rule=None, on="torch", layout="contiguous", out=False,
+@op("cdist(Tensor x1, Tensor x2, float! p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", once=True, rule=None, on="torch", layout="contiguous", out=False,
     node="CdistBackward0", samples=_cdist_samples)
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distance between each row of x1 and each row of x2: [..., P, M] and [..., R, M] give [..., P, R]. Euclidean distances of more than 25 rows are

@@ -69,7 +69,7 @@ def rsub(self, other, alpha=None):
     return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
 
 
-@op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="MulBackward0",
+@op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="same", inplace=True, node="MulBackward0",
     aliases=("multiply",), samples=binary())
 def mul(self, other):
     """`self * other`."""
@@ -82,8 +82,8 @@ def _div_node(given):
 
 
 @op(["div(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"],
-    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node,
+     "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"], once=True,
+    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node, saves="self other",
     aliases=("divide",), samples=binary(nonzero=True))
 def div(self, other, rounding_mode=None):
     """`self / other`; `rounding_mode` "trunc" rounds towards zero, "floor" down."""
@@ -98,7 +98,7 @@ def div(self, other, rounding_mode=None):
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
-@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="DivBackward0",
+@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="float", inplace=True, node="DivBackward0",
     samples=binary(nonzero=True))
 def true_divide(self, other):
     """The same as `div` without a rounding mode."""
@@ -221,7 +221,7 @@ def sign(x):
     return T.where(up, one, T.where(down, T.prim("sub", zero, one), zero))
 
 
-@op("sgn(Tensor self) -> Tensor", rule="same", inplace=True, node="SgnBackward0", out=FOUND_DTYPE, samples=unary(near=[0], plane=True))
+@op("sgn(Tensor self) -> Tensor", once=True, rule="same", inplace=True, node="SgnBackward0", out=FOUND_DTYPE, samples=unary(near=[0], plane=True))
 def sgn(x):
     """`sign` for reals; `self / abs(self)` for complex numbers, 0 at 0."""
     if T.is_complex(x.dtype):
@@ -494,6 +494,7 @@ def _lerp_rule(self, end, weight):
 
 
 @op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True, node="LerpBackward0",
+    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE,         # beside a number as weight torch takes any out= that can hold the result
     samples=binary(count=3))
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""
@@ -528,7 +529,7 @@ def addcmul(self, tensor1, tensor2, value):
 
 
 @op(["addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-     "addcdiv(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2) -> Tensor"],          # torch's order of old
+     "addcdiv(Tensor self, Scalar value, Tensor tensor1, Tensor tensor2) -> Tensor"], once=True,          # torch's order of old
     rule="same", inplace=True, node="AddcdivBackward0",
     samples=binary(count=3, nonzero=True))
 def addcdiv(self, tensor1, tensor2, value):

@@ -435,7 +435,7 @@ def orgqr(self, input2):
     return linalg_householder_product(self, input2)
 
 
-@op("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", layout="columns", node="OrmqrBackward0",
+@op("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", once=True, layout="columns", node="OrmqrBackward0",
     out="torch.ormqr: Expected input and result to have the same dtype, but input has dtype {result} and result has dtype {out}",
     samples=linear_algebra("ormqr"))
 def ormqr(self, input2, input3, left, transpose):

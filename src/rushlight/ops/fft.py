@@ -22,7 +22,7 @@ def _transform(name, x, d, out_size, dtype, length, options, scale, size):
     return T.reshape(out, (*x.shape[:d], out_size, *x.shape[d + 1:]))
 
 
-@op("_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor", on="-", out=False)
+@op("_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor", once=True, on="-", out=False)
 def _fft_c2c(self, dim, normalization, forward):
     """The complex transform of some dimensions; the last one scales."""
     size = numel_of(self.shape[d] for d in dim)
@@ -38,7 +38,7 @@ def _(grad, dim, normalization, forward):
     return _fft_c2c(grad, dim, normalization, not forward)
 
 
-@op("_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", on="-", out=False)
+@op("_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", once=True, on="-", out=False)
 def _fft_r2c(self, dim, normalization, onesided):
     """The transform of real numbers: half of the last dimension, the other half being its mirror image."""
     size, last = numel_of(self.shape[d] for d in dim), dim[-1]
@@ -57,7 +57,7 @@ def _(grad, self, dim, normalization, onesided):
     return T.prim("real", _fft_c2c(grad, dim, normalization, False))
 
 
-@op("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", on="-", out=False)
+@op("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", once=True, on="-", out=False)
 def _fft_c2r(self, dim, normalization, last_dim_size):
     """The inverse of `_fft_r2c`: real numbers from half of a spectrum."""
     last, out = dim[-1], self

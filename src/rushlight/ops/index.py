@@ -40,7 +40,7 @@ def _gather_index(index, name):
     return at_least_1d(T.cast(index, "i64"))
 
 
-@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, layout="contiguous", node="GatherBackward0",
+@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", rule=None, once=True, layout="contiguous", node="GatherBackward0",
     out=OUT_TENSOR_DTYPE, separate=True, samples=indexing("gather"))
 def gather(self, dim, index, sparse_grad):
     """`out[i][j] = self[index[i][j]][j]` for dim 0, and alike for others. The index may be smaller than self in other dimensions."""
@@ -306,10 +306,10 @@ def _index_put(self, indices, values, accumulate):
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {T.dtype_word(self.dtype)} for the destination and "
                            f"{T.dtype_word(values.dtype)} for the source.")
     at, shape, _, _ = _advanced(self, indices)
-    if at is None:
-        return T.expand(values, shape)
     if values.ndim > len(shape) or not _spreads(values.shape, shape):
         raise RuntimeError(f"shape mismatch: value tensor of shape {shape_text(values.shape)} cannot be broadcast to indexing result of shape {shape_text(shape)}")
+    if at is None:                                       # no index: everything
+        return self + values if accumulate else T.expand(values, shape)
     return T.scatter(self, at, T.expand(values, shape), "add" if accumulate else "set")
 
 

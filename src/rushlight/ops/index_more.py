@@ -6,7 +6,7 @@ from ..registry import op
 from ..samples_order import copying, counting
 from .arrange import combined
 from .common import OUT_TENSOR_DTYPE, at_least_1d, broadcast_shapes, hint, numel_of, shape_text, wrap_dim
-from .create import _OPTIONS
+from .create import _OPTIONS, NOT_CASTABLE
 from .index import _INTEGERS, _advanced, _bounded, _column, _equal_apart, _index_vector, grid
 
 
@@ -35,7 +35,7 @@ def index_reduce(self, dim, index, source, reduce, include_self):
     return T.reshape(combined(x, at, src, reduce, include_self), self.shape)
 
 
-@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="contiguous", node="PutBackward0", out=False, separate=True,
+@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", rule=None, once=True, inplace=True, layout="contiguous", node="PutBackward0", out=False, separate=True,
     samples=copying("put"))
 def put(self, index, source, accumulate):
     """self with the elements at `index`, counted as in one row, replaced by those of `source`, or these added to them."""
@@ -97,7 +97,8 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     return T.scatter(self, at, T.expand(T.where(mask, values, 0), shape), "add")
 
 
-@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", differentiable=False, samples=copying("chunk_cat"))
+@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", differentiable=False, out=NOT_CASTABLE,
+    samples=copying("chunk_cat"))
 def _chunk_cat(tensors, dim, num_chunks):
     """Tensors cut into `num_chunks` along `dim`, filled up with zeros and flattened from there on; the k-th chunks side by side."""
     if not tensors:

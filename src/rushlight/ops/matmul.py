@@ -217,7 +217,14 @@ def linear(input, weight, bias):
     return T.reshape(out, input.shape[:-1] + (n,))
 
 
-@op("inner(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_",
+def _inner_out(given):
+    """A product with a 0-dim operand is torch's mul, which takes any out= that can hold the result."""
+    if () in (given["self"][2], given["other"][2]):
+        return True
+    return "tensordot: Expected the output tensor to have dtype {result}, but got an output tensor with dtype {out}"
+
+
+@op("inner(Tensor self, Tensor other) -> Tensor", rule="match", layout="contiguous", out=_inner_out, refuses="b", kernel="addmm_impl_cpu_",
     samples=matrices("inner"))
 def inner(self, other):
     """Sums of products over the last dimensions of both."""
@@ -240,7 +247,13 @@ def vdot(self, other):
     return _dot(T.conj(self), other)
 
 
-@op("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="same", inplace=True, layout="contiguous",
+def _addr_misfit(have, want):
+    if len(have) != 2:
+        return f"2D tensor expected, got {len(have)}D tensor for input"
+    return f"size mismatch, input: {have}, v1: [{want[0]}], v2: [{want[1]}]"
+
+
+@op("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="same", inplace=_addr_misfit, layout="contiguous",
     node="AddrBackward0", samples=matrices("addr"))
 def addr(self, vec1, vec2, beta, alpha):
     """`beta * self + alpha * outer(vec1, vec2)`."""

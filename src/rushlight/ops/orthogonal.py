@@ -46,22 +46,24 @@ def _polynomial(name, doc, body):
 # ------------------------------------------------------------------------------------------------------------ Chebyshev
 def chebyshev(kind):
     """The body for one of Chebyshev's four kinds: they share the recurrence and differ in p(1), in their values at the ends and in the closed form."""
+    def closed(u, n):
+        angle = T.prim("acos", u)
+        if kind == "t":
+            return cos(angle * n)
+        if kind == "u":
+            return sin(angle * (n + 1.0)) / sin(angle)
+        return cos(angle * (n + 0.5)) / cos(angle * 0.5) if kind == "v" else sin(angle * (n + 0.5)) / sin(angle * 0.5)
+
     def body(u, n):
-        angle = T.prim("acos", T.where(absolute(u) < 1.0, u, 0.0))
         parity = T.where(floor(n * 0.5) * 2.0 == n, 1.0, -1.0)
         twice = n + n + 1.0
-        if kind == "t":
-            closed, first, ends = cos(angle * n), u, (number(1.0), parity)
-        elif kind == "u":
-            closed, first, ends = sin(angle * (n + 1.0)) / sin(angle), u + u, (n + 1.0, parity * (n + 1.0))
-        elif kind == "v":
-            closed, first, ends = cos(angle * (n + 0.5)) / cos(angle * 0.5), u + u - 1.0, (number(1.0), parity * twice)
-        else:
-            closed, first, ends = sin(angle * (n + 0.5)) / sin(angle * 0.5), u + u + 1.0, (twice, parity)
+        first, ends = {"t": (u, (number(1.0), parity)), "u": (u + u, (n + 1.0, parity * (n + 1.0))),
+                       "v": (u + u - 1.0, (number(1.0), parity * twice)), "w": (u + u + 1.0, (twice, parity))}[kind]
         inside = (absolute(u) < 1.0) & (n > CLOSED)
         edge = absolute(u) == 1.0
         out = recurrence(u, T.where(inside | edge, T.where(n < 1.0, n, 1.0), n), first, lambda u, p, q, k: (u + u) * q - p)
-        return T.where(edge, T.where(u > 0.0, *ends), T.where(inside, closed, out))
+        out = T.where(inside, T.branch(inside, closed, [T.where(inside, u, 0.0), n], number(0.0)), out)        # a branch: degrees are mostly low
+        return T.where(edge, T.where(u > 0.0, *ends), out)
     return body
 
 

@@ -73,7 +73,7 @@ def _source(mode, j, n):
     return T.where(j < 0, j + n_, T.where(j >= n_, j - n_, j))
 
 
-@op("_remapped_pad(Tensor self, SymInt[] pad, str mode) -> Tensor", rule=None, on="-", layout="spatial", node="ReflectionPad2DBackward0", out=False,
+@op("_remapped_pad(Tensor self, SymInt[] pad, str mode) -> Tensor", once=True, rule=None, on="-", layout="spatial", node="ReflectionPad2DBackward0", out=False,
     samples=padding("remap"))
 def _remapped_pad(self, pad, mode):
     """self with its reflection, its edge or its other end around it."""
@@ -140,13 +140,13 @@ def _collected(g, d, n, lo, hi, mode):
 _WORDS = {"reflect": "reflection", "replicate": "replication"}
 
 
-@op("_pad_around(Tensor self, SymInt[] pad, str mode) -> Tensor", rule=None, on="-", layout="spatial", node=lambda given: _node(given), out=False, samples=padding("around"))
+@op("_pad_around(Tensor self, SymInt[] pad, str mode) -> Tensor", once=True, rule=None, on="-", layout="spatial", node=lambda given: _node(given), out=False, samples=padding("around"))
 def _pad_around(self, pad, mode):
     """Padding by the tensor's own elements, after torch's checks."""
     return _around(self, pad, mode)
 
 
-@op("_pad_circular(Tensor self, SymInt[] pad) -> Tensor", rule=None, on="torch", layout="contiguous", node="CopySlices", out=False, samples=padding("circular"))
+@op("_pad_circular(Tensor self, SymInt[] pad) -> Tensor", once=True, rule=None, on="torch", layout="contiguous", node="CopySlices", out=False, samples=padding("circular"))
 def _pad_circular(self, pad):
     """self with its other end before and after it."""
     return _around(self, pad, "circular")

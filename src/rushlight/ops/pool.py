@@ -234,7 +234,7 @@ def _check_signal(x):
         raise RuntimeError(f"max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape_text(x.shape)}")
 
 
-@op("max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+@op("max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", once=True,
     rule=None, on="torch", layout="spatial", node="MaxPool2DWithIndicesBackwardBackward0", out=False, samples=None)
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of `max_pool2d`: each element of grad_output added where the maximum of its window was."""
@@ -307,7 +307,7 @@ def _mean_dtype(kernel):
 
 
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
-    "int? divisor_override=None) -> Tensor", rule=_mean_dtype("avg_pool2d"), on="F", layout="spatial", node="AvgPool2DBackward0", out=OUT_TENSOR_DTYPE, samples=pooling("avg", 2))
+    "int? divisor_override=None) -> Tensor", once=True, rule=_mean_dtype("avg_pool2d"), on="F", layout="spatial", node="AvgPool2DBackward0", out=OUT_TENSOR_DTYPE, samples=pooling("avg", 2))
 def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of each window of the last two dimensions.
 
@@ -319,14 +319,14 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 
 
 @op("avg_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, "
-    "int? divisor_override=None) -> Tensor", rule=_mean_dtype("avg_pool3d_out_frame"), on="F", layout="contiguous", node="AvgPool3DBackward0",
+    "int? divisor_override=None) -> Tensor", once=True, rule=_mean_dtype("avg_pool3d_out_frame"), on="F", layout="contiguous", node="AvgPool3DBackward0",
     out=OUT_TENSOR_DTYPE, samples=pooling("avg", 3))
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of each window of the last three dimensions. See `avg_pool2d`."""
     return _avg_pool(self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, "avg_pool3d")
 
 
-@op("avg_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+@op("avg_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor", once=True,
     rule=_mean_dtype("avg_pool2d"), on="F torch", layout="contiguous", node="SqueezeBackward1", out=False, samples=pooling("avg", 1))
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of each window of the last dimension. See `avg_pool2d`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ..compiler import trace as T
+from ..compiler.graph import DTYPE_OF_CODE, is_float
 from ..registry import op
 from ..samples import matrices, reduction
 from .common import OUT_TENSOR_DTYPE, drop_dims, numel_of, shape_text, wrap_dim, wrap_dims
@@ -28,8 +29,15 @@ def sum(x, dim, keepdim, dtype):
     return drop_dims(T.reduce("sum", x, dims), dims, keepdim)
 
 
+def _nansum_out(given):
+    """torch has no such kernel for floats that are to be summed as something else."""
+    if is_float(DTYPE_OF_CODE[given["self"][0]]) and given["dtype"] is None and given["out"] not in ("Float", "Double", "Half", "BFloat16"):
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{given['out']}'")
+    return True
+
+
 @op("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc", layout="contiguous",
-    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, samples=reduction())
+    refuses={"c": RuntimeError("nansum on CPU does not support complex inputs")}, out=_nansum_out, samples=reduction())
 def nansum(x, dim, keepdim, dtype):
     """The sum of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -129,7 +137,7 @@ def _max_min(name, extreme, arg, pair):
     body.__name__ = name
     body.__doc__ = f"The {name}imum: of all elements, along `dim` (with indices), or of two tensors."
     return op([f"{name}(Tensor self) -> Tensor", f"{name}(Tensor self, Tensor other) -> Tensor",       # a 0-dim tensor is no dimension
-               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, layout="contiguous", out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True),
+               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, once=True, layout="contiguous", out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True),
               node=lambda given: f"{pair.capitalize()}Backward0" if "other" in given else f"{name.capitalize()}Backward{0 if 'dim' in given else 1}")(body)
 
 
@@ -137,7 +145,7 @@ max = _max_min("max", "amax", "argmax", "maximum")
 min = _max_min("min", "amin", "argmin", "minimum")
 
 
-@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", rule=None, layout="contiguous", refuses="c",
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", once=True, rule=None, layout="contiguous", refuses="c",
     kernel="aminmax_cpu", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def aminmax(x, dim, keepdim):
     """The smallest and the largest element."""
@@ -411,7 +419,7 @@ def _running(name, better, doc):
             return x, T.const(0, "i64")
         return T.scan(better, x, d), T.scan("arg" + better, x, d)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, layout="contiguous", node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, once=True, layout="contiguous", node=f"{name.capitalize()}Backward0",
               refuses="c", kernel=f"{name}_cpu", out="expected scalar_type {result} but found {out}",
               samples=reduction(dim_required=True, keepdim=False))(body)
 
@@ -421,7 +429,7 @@ cummin = _running("cummin", "min", "The running minimum along `dim`, and its ind
 
 
 @op("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", layout="contiguous",
-    refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, samples=reduction())
+    refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, out=_nansum_out, samples=reduction())
 def nanmean(x, dim, keepdim, dtype):
     """The mean of what is not NaN."""
     dims = wrap_dims(dim, x.ndim)
@@ -431,7 +439,7 @@ def nanmean(x, dim, keepdim, dtype):
 
 
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, layout="contiguous",
-    out="expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
+    out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
 def diff(self, n, dim, prepend, append):
     """The difference of neighbours along `dim`, `n` times over; `prepend` and `append` are joined on first."""
     if self.ndim == 0:
@@ -439,6 +447,8 @@ def diff(self, n, dim, prepend, append):
     d = wrap_dim(dim, self.ndim)
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return self                                       # without what is joined on
     parts = [p for p in (prepend, self, append) if p is not None]
     for p in parts:
         if p.ndim != self.ndim:

@@ -52,12 +52,11 @@ def _samples(**more):
     return lambda seed=0: [Sample(m, sym=sym, **more) for m in (0, 1, 2, 3, 8, 33, 70) for sym in (True, False)]
 
 
-def _made(name, m, sym, dtype, layout, device, body):
-    """What all of them check, and their short forms. (`name` as torch has it: those that call `general_cosine` speak in its name.)"""
+def _made(name, m, sym, dtype, device, body):
+    """What all of them check, and their short forms. (`name` as torch has it: those that call `general_cosine` speak in its name.) A layout that is not strided
+    is refused before (`sparse/dispatch.py`)."""
     if m < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={hint(m)}")
-    if layout is not None and "strided" not in str(layout):
-        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     dtype = dtype or T.default_dtype()
     if dtype not in ("f32", "f64"):
         from ..compiler.graph import TORCH_NAME
@@ -76,19 +75,19 @@ def _windows(parameters, samples=None):
 @_windows("")
 def bartlett(M, sym, dtype, layout, device, requires_grad):
     """A triangle: 0 at both ends, 1 in the middle. `sym=False`: one period of a longer one, for spectra."""
-    return _made("bartlett", M, sym, dtype, layout, device, lambda: triangle(M, sym))
+    return _made("bartlett", M, sym, dtype, device, lambda: triangle(M, sym))
 
 
 @_windows("")
 def blackman(M, sym, dtype, layout, device, requires_grad):
     """Blackman's window: `0.42 - 0.5 cos(2 pi n / (M-1)) + 0.08 cos(4 pi n / (M-1))`."""
-    return _made("blackman", M, sym, dtype, layout, device, lambda: cosines(M, sym, (0.42, 0.5, 0.08)))
+    return _made("blackman", M, sym, dtype, device, lambda: cosines(M, sym, (0.42, 0.5, 0.08)))
 
 
 @_windows("")
 def cosine(M, sym, dtype, layout, device, requires_grad):
     """Half a wave of a sine: `sin(pi (n + 1/2) / M)`."""
-    return _made("cosine", M, sym, dtype, layout, device, lambda: T.prim("sin", (_index(M) + 0.5) * math.pi / T.size(M if sym else M + 1, "f64")))
+    return _made("cosine", M, sym, dtype, device, lambda: T.prim("sin", (_index(M) + 0.5) * math.pi / T.size(M if sym else M + 1, "f64")))
 
 
 @_windows("float? center=None, float tau=1.0")
@@ -99,7 +98,7 @@ def exponential(M, center, tau, sym, dtype, layout, device, requires_grad):
     tau = T.cast(tau, "f64")
     tau = required(tau > 0.0, tau, ("ValueError", "Tau must be positive, got: 0 or less instead."))
     middle = lambda: _span(M, sym) * 0.5 if center is None else T.cast(center, "f64")
-    return _made("exponential", M, sym, dtype, layout, device, lambda: T.prim("exp", -(T.prim("abs", _index(M) - middle()) / tau)))
+    return _made("exponential", M, sym, dtype, device, lambda: T.prim("exp", -(T.prim("abs", _index(M) - middle()) / tau)))
 
 
 @_windows("float std=1.0")
@@ -111,7 +110,7 @@ def gaussian(M, std, sym, dtype, layout, device, requires_grad):
     def bell():
         t = (_index(M) - _span(M, sym) * 0.5) / std
         return T.prim("exp", t * t * -0.5)
-    return _made("gaussian", M, sym, dtype, layout, device, bell)
+    return _made("gaussian", M, sym, dtype, device, bell)
 
 
 @_windows("float beta=12.0")
@@ -119,7 +118,7 @@ def kaiser(M, beta, sym, dtype, layout, device, requires_grad):
     """Kaiser's window: a modified Bessel function of a half circle; `beta` trades the width of the main lobe for the height of the others."""
     beta = T.cast(beta, "f64")
     beta = required(beta >= 0.0, beta, ("ValueError", "beta must be non-negative, got: less than 0 instead."))
-    return _made("kaiser", M, sym, dtype, layout, device, lambda: kaiser_form(M, sym, beta))
+    return _made("kaiser", M, sym, dtype, device, lambda: kaiser_form(M, sym, beta))
 
 
 @_windows("Any a", _samples(a=(0.5, 0.3, 0.2)))
@@ -127,32 +126,32 @@ def general_cosine(M, a, sym, dtype, layout, device, requires_grad):
     """A weighted sum of cosines: `sum((-1)**k * a[k] * cos(2 pi k n / (M-1)))`."""
     if not a:
         raise ValueError("Coefficients cannot be empty")
-    return _made("general_cosine", M, sym, dtype, layout, device, lambda: cosines(M, sym, [float(c) for c in a]))
+    return _made("general_cosine", M, sym, dtype, device, lambda: cosines(M, sym, [float(c) for c in a]))
 
 
 @_windows("float alpha=0.54")
 def general_hamming(M, alpha, sym, dtype, layout, device, requires_grad):
     """`alpha - (1 - alpha) cos(2 pi n / (M-1))`."""
     alpha = T.cast(alpha, "f64")
-    return _made("general_cosine", M, sym, dtype, layout, device, lambda: cosines(M, sym, (alpha, 1.0 - alpha)))
+    return _made("general_cosine", M, sym, dtype, device, lambda: cosines(M, sym, (alpha, 1.0 - alpha)))
 
 
 @_windows("")
 def hamming(M, sym, dtype, layout, device, requires_grad):
     """Hamming's window: `0.54 - 0.46 cos(2 pi n / (M-1))`."""
-    return _made("general_cosine", M, sym, dtype, layout, device, lambda: cosines(M, sym, (0.54, 0.46)))
+    return _made("general_cosine", M, sym, dtype, device, lambda: cosines(M, sym, (0.54, 0.46)))
 
 
 @_windows("")
 def hann(M, sym, dtype, layout, device, requires_grad):
     """Hann's window: `(1 - cos(2 pi n / (M-1))) / 2`."""
-    return _made("general_cosine", M, sym, dtype, layout, device, lambda: cosines(M, sym, (0.5, 0.5)))
+    return _made("general_cosine", M, sym, dtype, device, lambda: cosines(M, sym, (0.5, 0.5)))
 
 
 @_windows("")
 def nuttall(M, sym, dtype, layout, device, requires_grad):
     """Nuttall's window: four cosines with very low side lobes."""
-    return _made("general_cosine", M, sym, dtype, layout, device, lambda: cosines(M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411)))
+    return _made("general_cosine", M, sym, dtype, device, lambda: cosines(M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411)))
 
 
 # ----------------------------------------------------------------------------------- torch.hann_window and its relatives

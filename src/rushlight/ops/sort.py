@@ -88,7 +88,7 @@ def msort(self):
 
 
 # ------------------------------------------------------------------------------------------------------------- selecting
-@op("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", rule=None, node="TopkBackward0",
+@op("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", once=True, rule=None, node="TopkBackward0",
     layout="contiguous", out=OUT_TENSOR_DTYPE, refuses={"c": RuntimeError(" topk does not support complex dtypes on CPU"), "b": RuntimeError("topk does not support bool dtypes on CPU")},
     samples=ordering("topk"))
 def topk(self, k, dim, largest, sorted):
@@ -125,7 +125,7 @@ def _picked_gradient(grad, self, dim, indices):
     return spread_back(_kept(grad, self, dim), _kept(indices, self, dim), self, wrap_dim(dim, self.ndim))
 
 
-@op("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", rule=None, node="KthvalueBackward0", layout="contiguous",
+@op("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", once=True, rule=None, node="KthvalueBackward0", layout="contiguous",
     refuses="bc", kernel="kthvalue_cpu", separate=True, out="output values must be of same type as input", samples=ordering("kthvalue"))
 def kthvalue(self, k, dim, keepdim):
     """The k-th smallest element along `dim`, counted from 1, and where it is."""
@@ -154,7 +154,7 @@ def _median(name, which, doc):
             return T.const(float("nan") if T.is_float(x.dtype) else -2 ** (8 * itemsize(x.dtype) - 1) if x.dtype[0] == "i" else 0, x.dtype)
         return T.reshape(_along_rows("kth_rows", x, 0, 1, [0, which], 16)[0], ())
     body.__name__, body.__doc__ = name, doc
-    definition = op([f"{name}(Tensor self) -> Tensor", f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, layout="contiguous",
+    definition = op([f"{name}(Tensor self) -> Tensor", f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, once=True, layout="contiguous",
                     node=lambda given: f"{name.capitalize()}Backward{int('dim' in given)}", refuses="bc", kernel="median_cpu", out=(True, _TENSOR_TYPE),
                     samples=ordering("median"))(body)
 
@@ -173,7 +173,7 @@ median = _median("median", 1, "The middle element of all, or along `dim` with it
 nanmedian = _median("nanmedian", 2, "The middle element of those that are not NaN, of all or along `dim`; NaN if there are no others.")
 
 
-@op("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", rule=None, node="ModeBackward0", layout="contiguous",
+@op("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", once=True, rule=None, node="ModeBackward0", layout="contiguous",
     refuses="c", kernel="mode_cpu", out="expected scalar type '{result}' but got '{out}' for values output", samples=ordering("mode"))
 def mode(self, dim, keepdim):
     """The most frequent value along `dim`, the smallest of several, and where it is last."""

@@ -405,7 +405,7 @@ def linalg_pinv(self, atol=None, rtol=None, hermitian=False, rcond=None):
     return _pinv(self, atol, rtol, hermitian)
 
 
-@op("pinverse(Tensor self, float rcond=1e-15) -> Tensor", layout="contiguous", out=False, node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
+@op("pinverse(Tensor self, float rcond=1e-15) -> Tensor", once=True, layout="contiguous", out=False, node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
 def pinverse(self, rcond):
     """linalg.pinv."""
     return _pinv(self, T.const(0.0, "f64"), rcond, False)

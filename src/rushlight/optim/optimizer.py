@@ -312,7 +312,16 @@ def run_update(name: str, tensors: list[list[Tensor]], scalars: tuple, **choices
 
     `scalars` change from step to step; `choices` select the formula.
     """
-    rl._C.foreach_call(registry.find(name).op, tensors, scalars, **choices)
+    try:
+        rl._C.foreach_call(registry.find(name).op, tensors, scalars, **choices)
+    except NotImplementedError:
+        if not any(gradient.is_sparse for gradient in tensors[1]): raise
+        who = {"adam": "Adam"}.get(name.strip("_").partition("_")[0], "The optimizer")
+        raise RuntimeError(f"{who} does not support sparse gradients, please consider SparseAdam instead") from None
+
+
+def is_sparse(gradient: Tensor) -> bool:
+    return type(gradient) is not Tensor and gradient.layout is not rl.strided
 
 
 def number(value) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import rushlight as rl
 from rushlight import Tensor, registry
 
-from .optimizer import Optimizer, StepCounters, number, run_update
+from .optimizer import Optimizer, StepCounters, is_sparse, number, run_update
 
 
 class Update(NamedTuple):
@@ -79,10 +79,16 @@ class PerElementOptimizer(Optimizer):
                  for name, value in group.items()}
         batches: dict[Update, list] = {}
         for param, state, step in zip(params, states, steps):
+            if is_sparse(param.grad):
+                self._sparse_step(plain, param, param.grad, step.item(), state)
+                continue
             update = self._update(plain, step.item(), state)
             batches.setdefault(update, []).append((_real(param), _real(param.grad), *(_real(state[name]) for name in update.state)))
         for update, rows in batches.items():
             run_update(update.op, [list(column) for column in zip(*rows)], update.scalars, **dict(update.choices))
+
+    def _sparse_step(self, group: dict, param: Tensor, gradient: Tensor, step: float, state: dict) -> None:
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _recorded_step(self, group: dict, param: Tensor) -> None:
         state = self.state[param]

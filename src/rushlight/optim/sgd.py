@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import rushlight as rl
 
-from .optimizer import Optimizer, check_flags, check_lr, number, run_update
+from .optimizer import Optimizer, check_flags, check_lr, is_sparse, number, run_update
 
 __all__ = ["SGD"]
 
@@ -39,7 +39,10 @@ class SGD(Optimizer):
             params, gradients = [], []
             for param in group["params"]:
                 gradient = param.grad
-                if gradient is not None:
+                if gradient is not None and is_sparse(gradient):
+                    with rl.no_grad():
+                        self._sparse_step(group, param, gradient)
+                elif gradient is not None:
                     params.append(param)
                     gradients.append(gradient)
             if not params:
@@ -72,6 +75,19 @@ class SGD(Optimizer):
             if batch[0]:
                 run_update("_sgd_momentum_step_", list(batch), (lr, group["momentum"], 1 - group["dampening"], decay),
                            nesterov=group["nesterov"], first=first, **choices)
+
+    def _sparse_step(self, group: dict, param, gradient) -> None:
+        """The rows that have a gradient move. Momentum is kept for the rows that ever had one."""
+        lr, momentum = number(group["lr"]), group["momentum"]
+        gradient = -gradient if group["maximize"] else gradient
+        if group["weight_decay"] != 0:
+            gradient = gradient.add(param, alpha=number(group["weight_decay"]))           # refused: a sparse tensor and a dense one
+        if momentum != 0:
+            state = self.state[param]
+            buffer = state.get("momentum_buffer")
+            buffer = state["momentum_buffer"] = gradient.clone() if buffer is None else buffer.mul_(momentum).add_(gradient, alpha=1 - group["dampening"]).coalesce()
+            gradient = gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        param.add_(gradient, alpha=-lr)
 
     def _differentiable_step(self, group: dict, params: list, gradients: list) -> None:
         """The same update written with recorded operations, for those who differentiate through their training."""

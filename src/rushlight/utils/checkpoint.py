@@ -1,21 +1,24 @@
 """Checkpointing: a part of the network keeps only its inputs, and computes the rest again when backward comes by.
 
-`use_reentrant=False` (torch's recommendation) gives gradients to everything the part used: it is found by running the part once with the tape on and reading
-its leaves off the graph, which is then dropped. `use_reentrant=True` computes gradients of the inputs, and of parameters through their `.grad`.
+`use_reentrant=False` (torch's recommendation) records the part as it is, with hooks that keep a number in place of every value its operations save
+(`autograd.graph.saved_tensors_hooks`); the first of these that backward asks for runs the part again, which gives them all. `use_reentrant=True` records one
+node: it computes gradients of the inputs, and of parameters through their `.grad`.
 """
 from __future__ import annotations
 
 import contextlib
 import warnings
+import weakref
 
 import rushlight as rl
-from rushlight import Tensor
+from rushlight import _C, Tensor
 from rushlight.autograd import Function
+from rushlight.autograd.graph import saved_tensors_hooks
 
 from . import _pytree
 
-__all__ = ["checkpoint", "checkpoint_sequential", "CheckpointFunction", "check_backward_validity", "detach_variable", "get_device_states", "set_device_states",
-           "noop_context_fn", "set_checkpoint_early_stop", "CheckpointPolicy", "DefaultDeviceType"]
+__all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable", "get_device_states", "set_device_states",
+           "noop_context_fn", "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "CheckpointPolicy", "DefaultDeviceType"]
 
 
 class DefaultDeviceType:
@@ -48,8 +51,21 @@ def check_backward_validity(inputs) -> None:
 def get_device_states(*args) -> tuple[list, list]: return [], []
 def set_device_states(devices, states, *, device_type=None) -> None: pass
 def noop_context_fn(): return contextlib.nullcontext(), contextlib.nullcontext()
-def set_checkpoint_early_stop(enable: bool): return contextlib.nullcontext()
 def set_checkpoint_debug_enabled(enabled): return contextlib.nullcontext()
+
+
+_early_stop: bool | None = None        # what set_checkpoint_early_stop says, over checkpoint()'s own argument
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool):
+    """Whether the second run of a part ends as soon as it has given everything that backward needs."""
+    global _early_stop
+    outer, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = outer
 
 
 class _Surroundings:
@@ -96,85 +112,114 @@ class CheckpointFunction(Function):
         return None, None, *(value.grad if isinstance(value, Tensor) else None for value in args)
 
 
-def _leaves_of(tensors: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
-    """The leaves that the tensors were computed from, besides the inputs."""
-    known, found, seen = {id(t) for t in inputs}, [], set()
-    stack = [t.grad_fn for t in tensors if t.grad_fn is not None]
-    while stack:
-        node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, Tensor):
-            if id(leaf) not in known:
-                known.add(id(leaf))
-                found.append(leaf)
-        else:
-            stack += [edge[0] for edge in node.next_functions]
-    return found
+class CheckpointError(RuntimeError):
+    """The part did not compute the same thing the second time."""
 
 
-class _Recomputed(Function):
-    """The other kind: `apply(run, surroundings, count of outputs …, *tensors)` where `run(tensors)` gives the outputs anew."""
+class _Holder:
+    """Stands in the graph for a value that is not kept: the number of the value among those the part saved."""
+
+    __slots__ = ("index", "__weakref__")
+
+    def __init__(self, index: int) -> None: self.index = index
+
+
+class _Enough(Exception):
+    """Everything that was asked for has been computed again."""
+
+
+class _Inputs(Function):
+    """Keeps the tensors a part is called with: saved for backward like any others, so the hooks of an outer part apply to them."""
 
     @staticmethod
-    def forward(ctx, run, surroundings, outputs, contexts, *tensors):
-        ctx.run, ctx.surroundings, ctx.contexts, ctx.wanted = run, surroundings, contexts, [t.requires_grad for t in tensors]
+    def forward(ctx, anchor, *tensors):
         ctx.save_for_backward(*tensors)
-        ctx.set_materialize_grads(False)
-        return tuple(out.detach() for out in outputs)
+        return anchor.new_empty(0)
 
     @staticmethod
-    def backward(ctx, *gradients):
-        tensors = ctx.saved_tensors
-        # Inputs become leaves of the second graph; parameters, the tensors themselves, keep their identity inside the part.
-        create = rl.is_grad_enabled()
-        with rl.enable_grad(), ctx.surroundings.again(), ctx.contexts[1]:
-            inner, outputs = ctx.run(tensors, create)
-        pairs = [(out, grad) for out, grad in zip(outputs, gradients) if grad is not None and out.requires_grad]
-        wanted = [t for t, is_wanted in zip(inner, ctx.wanted) if is_wanted]
-        found = iter(rl.autograd.grad([out for out, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True, create_graph=create)
-                     if pairs else [None] * len(wanted))
-        return None, None, None, None, *(next(found) if is_wanted else None for is_wanted in ctx.wanted)
+    def backward(ctx, *gradients): raise AssertionError("nothing is computed from this")
 
 
-def _checkpoint_without_reentry(function, preserve: bool, context_fn, args, kwargs):
+def _facts(tensor: Tensor) -> dict: return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+class _Part:
+    """One call of a checkpointed function. Forward packs what operations save into holders; the first holder that backward unpacks runs the function again,
+    which gives the values of all of them."""
+
+    def __init__(self, run, surroundings: _Surroundings, context, early_stop: bool, check: bool) -> None:
+        self.run, self.surroundings, self.context, self.early_stop, self.check = run, surroundings, context, early_stop, check
+        self.holders: list[weakref.ref] = []
+        self.facts: list[dict] = []
+        self.values: dict[int, Tensor] = {}
+        self.pass_number: int | None = None      # the backward pass that the values were computed for
+        self.running = True                      # the function may call grad() itself: then it runs again up to the place it has come to
+
+    def pack(self, tensor: Tensor) -> _Holder:
+        holder = _Holder(len(self.holders))
+        self.holders.append(weakref.ref(holder))
+        self.facts.append(_facts(tensor))
+        return holder
+
+    def unpack(self, holder: _Holder) -> Tensor:
+        now = _C.current_run()
+        if now != self.pass_number or now < 0 or holder.index not in self.values:
+            self.compute_again()
+            self.pass_number = now
+        return self.values.pop(holder.index)
+
+    def compute_again(self) -> None:
+        self.values = values = {}
+        count, expected_count = 0, len(self.holders)
+        stop = self.early_stop or self.running
+
+        def pack(tensor: Tensor) -> Tensor:
+            nonlocal count
+            if count >= expected_count:
+                raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.")
+            value = tensor.detach()
+            if self.holders[count]() is not None:
+                values[count] = value
+            found, expected = _facts(tensor), self.facts[count]
+            if self.check and found != expected:
+                raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                                      f"tensor at position {count}:\nsaved metadata: {expected}\nrecomputed metadata: {found}")
+            count += 1
+            if stop and count == expected_count:
+                raise _Enough
+            return value
+
+        with contextlib.suppress(_Enough), rl.enable_grad(), self.surroundings.again(), self.context, saved_tensors_hooks(pack, lambda value: value):
+            self.run()
+        if count != expected_count:
+            raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                                  f"Number of tensors saved during forward: {expected_count}\nNumber of tensors saved during recomputation: {count}.")
+
+
+def _checkpoint_without_reentry(function, preserve: bool, context_fn, determinism_check: str, early_stop: bool, args, kwargs):
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     surroundings = _Surroundings(preserve)
     contexts = context_fn()
     leaves, structure = _pytree.tree_flatten((args, kwargs))
     places = [i for i, value in enumerate(leaves) if isinstance(value, Tensor)]
     constants = [None if isinstance(value, Tensor) else value for value in leaves]
-    inputs = [leaves[i] for i in places]
+    kept = _Inputs.apply(rl.empty(0, requires_grad=True), *(leaves[i] for i in places))
 
-    def call(tensors):
+    def run():
         values = list(constants)
-        for place, tensor in zip(places, tensors):
+        for place, tensor in zip(places, kept.grad_fn.saved_tensors):
             values[place] = tensor
         given, named = structure.unflatten(values)
         return function(*given, **named)
 
-    fresh = [t.detach().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t for t in inputs]
-    with contexts[0]:
-        result = call(fresh)
-    flat, result_structure = _pytree.tree_flatten(result)
-    out_places = [i for i, value in enumerate(flat) if isinstance(value, Tensor) and value.requires_grad]
-    if not out_places:
-        return result
-    outputs = [flat[i] for i in out_places]
-    parameters = _leaves_of(outputs, fresh)
-
-    def run(tensors, create: bool):
-        """The part once more: (the tensors it was computed from, its outputs)."""
-        given = tensors[:len(inputs)]
-        inner = list(given) if create else [t.detach().requires_grad_(t.requires_grad) for t in given]
-        again = _pytree.tree_leaves(call(inner))
-        return [*inner, *parameters], [again[i] for i in out_places]
-
-    new = _Recomputed.apply(run, surroundings, outputs, contexts, *inputs, *parameters)
-    for place, value in zip(out_places, new if isinstance(new, tuple) else (new,)):
-        flat[place] = value
-    return result_structure.unflatten(flat)
+    early_stop = early_stop if _early_stop is None else _early_stop
+    part = _Part(run, surroundings, contexts[1], early_stop, determinism_check == "default")
+    try:
+        with contexts[0], saved_tensors_hooks(part.pack, part.unpack):
+            return function(*args, **kwargs)
+    finally:
+        part.running = False
 
 
 def checkpoint(function, *args, use_reentrant: bool | None = None, context_fn=noop_context_fn, determinism_check: str = "default", debug: bool = False,
@@ -194,7 +239,7 @@ def checkpoint(function, *args, use_reentrant: bool | None = None, context_fn=no
         return CheckpointFunction.apply(function, preserve, *args)
     if not rl.is_grad_enabled():
         return function(*args, **kwargs)
-    return _checkpoint_without_reentry(function, preserve, context_fn, args, kwargs)
+    return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, early_stop, args, kwargs)
 
 
 def checkpoint_sequential(functions, segments: int, input, use_reentrant: bool | None = None, **kwargs):

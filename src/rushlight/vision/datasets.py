@@ -49,6 +49,44 @@ def _picture(image):
     return Image.fromarray(image.numpy())
 
 
+class ImageFolder(Dataset):
+    """Pictures in one folder per class: `root/dog/a.png` is of the class "dog"; classes are numbered in alphabetical order. `loader` reads a file:
+    by default Pillow, to RGB."""
+
+    endings = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+    def __init__(self, root, transform=None, target_transform=None, loader=None, is_valid_file=None):
+        self.root, self.transform, self.target_transform, self.loader = root, transform, target_transform, loader or _load_rgb
+        wanted = is_valid_file or (lambda path: path.lower().endswith(self.endings))
+        self.classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+        if not self.classes: raise FileNotFoundError(f"Couldn't find any class folder in {root}.")
+        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+        self.samples, empty = [], []
+        for name, number in self.class_to_idx.items():
+            found = sorted(os.path.join(folder, file) for folder, _, files in os.walk(os.path.join(root, name), followlinks=True) for file in files)
+            found = [path for path in found if wanted(path)]
+            if not found: empty.append(name)
+            self.samples += [(path, number) for path in found]
+        if empty: raise FileNotFoundError(f"Found no valid file for the classes {', '.join(empty)}. Supported extensions are: {', '.join(self.endings)}")
+        self.imgs, self.targets = self.samples, [number for _, number in self.samples]
+
+    def __len__(self): return len(self.samples)
+
+    def __getitem__(self, index):
+        path, target = self.samples[index]
+        image = self.loader(path)
+        if self.transform is not None: image = self.transform(image)
+        if self.target_transform is not None: target = self.target_transform(target)
+        return image, target
+
+    def __repr__(self): return f"{type(self).__name__}: {len(self)} pictures in {self.root}, {len(self.classes)} classes"
+
+
+def _load_rgb(path):
+    from .io import pillow
+    with open(path, "rb") as file: return pillow().open(file).convert("RGB")
+
+
 class MNIST(_Images):
     """Handwritten digits, from the four IDX files (`train-images-idx3-ubyte` ..., gzipped or not) in `root`, `root/MNIST/raw` or beside."""
 

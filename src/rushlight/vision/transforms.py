@@ -6,14 +6,24 @@ from __future__ import annotations
 
 import math
 import numbers
+from enum import Enum
 
 import rushlight as rl
 from rushlight.nn import functional as F
 
-__all__ = ["Compose", "Lambda", "ToTensor", "ToImage", "PILToTensor", "ToPILImage", "ToDtype", "ConvertImageDtype", "Normalize", "Resize", "CenterCrop", "RandomCrop",
+__all__ = ["InterpolationMode", "Compose", "Lambda", "ToTensor", "ToImage", "PILToTensor", "ToPILImage", "ToDtype", "ConvertImageDtype", "Normalize", "Resize", "CenterCrop", "RandomCrop",
            "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Pad", "Grayscale", "ColorJitter", "RandomErasing", "RandomApply", "RandomChoice",
+           "RandomGrayscale", "RandomRotation", "GaussianBlur", "rotate", "gaussian_blur",
            "to_tensor", "pil_to_tensor", "to_pil_image", "convert_dtype", "normalize", "resize", "crop", "center_crop", "resized_crop", "hflip", "vflip", "pad", "rgb_to_grayscale",
            "adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue", "erase"]
+
+
+class InterpolationMode(Enum):
+    """How pixels between pixels are made. Where a transform takes one, its name does as well: "bilinear"."""
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
 
 
 # ----------------------------------------------------------------------------------------------------------- conversions
@@ -30,22 +40,28 @@ def pil_to_tensor(image):
     return tensor.unsqueeze(0) if tensor.ndim == 2 else tensor.permute(2, 0, 1).contiguous()
 
 
+def array_to_tensor(image):
+    """A numpy array [height, width(, channels)] as it is, channels first."""
+    import numpy as np
+    if image.ndim not in (2, 3): raise ValueError(f"pic should be 2/3 dimensional. Got {image.ndim} dimensions.")
+    tensor = rl.from_numpy(np.ascontiguousarray(image))
+    return tensor.unsqueeze(0) if image.ndim == 2 else tensor.permute(2, 0, 1).contiguous()
+
+
 def to_tensor(image):
     """An image as a tensor [channels, height, width]: 8-bit values scaled to [0, 1], floats left alone. Pillow images and numpy arrays
     [height, width(, channels)]."""
     import numpy as np
     if isinstance(image, rl.Tensor): raise TypeError("pic should be PIL Image or ndarray. Got a tensor: use convert_dtype")
-    if isinstance(image, np.ndarray):
-        if image.ndim not in (2, 3): raise ValueError(f"pic should be 2/3 dimensional. Got {image.ndim} dimensions.")
-        tensor = rl.from_numpy(np.ascontiguousarray(image))
-        tensor = tensor.unsqueeze(0) if image.ndim == 2 else tensor.permute(2, 0, 1).contiguous()
-    else: tensor = pil_to_tensor(image)
+    tensor = array_to_tensor(image) if isinstance(image, np.ndarray) else pil_to_tensor(image)
     return tensor.to(rl.get_default_dtype()) / 255 if tensor.dtype is rl.uint8 else tensor
 
 
 def to_pil_image(image):
-    """A tensor [channels, height, width] or [height, width] as a Pillow image; floats are taken to be in [0, 1]."""
+    """A tensor [channels, height, width] or [height, width], or an array [height, width(, channels)], as a Pillow image; floats are taken to be in [0, 1]."""
     from .io import pillow
+    if type(image).__module__ == "numpy": image = array_to_tensor(image)
+    if not isinstance(image, rl.Tensor): raise TypeError(f"pic should be Tensor or ndarray. Got {type(image)}.")
     if image.ndim == 2: image = image.unsqueeze(0)
     if image.ndim != 3 or image.shape[0] not in (1, 3, 4): raise ValueError(f"pic should have 1, 3 or 4 channels. Got shape {list(image.shape)}")
     if image.is_floating_point(): image = (image * 255).to(rl.uint8)
@@ -58,6 +74,7 @@ def _largest(dtype): return 1 if dtype.is_floating_point or dtype is rl.bool els
 
 def convert_dtype(image, dtype=rl.float32, scale=True):
     """Another dtype, values scaled with its range ([0, 1] for floats)."""
+    if not isinstance(image, rl.Tensor): raise TypeError(f"Input img should be Tensor Image. Got {type(image)}: ToImage or ToTensor makes one")
     if image.dtype is dtype: return image
     if not scale: return image.to(dtype)
     if image.is_floating_point():
@@ -73,6 +90,7 @@ def convert_dtype(image, dtype=rl.float32, scale=True):
 
 def normalize(image, mean, std, inplace=False):
     """(image - mean) / std, channel by channel."""
+    if not isinstance(image, rl.Tensor): raise TypeError(f"img should be Tensor Image. Got {type(image)}: ToTensor makes one")
     if not image.is_floating_point(): raise TypeError(f"Input tensor should be a float tensor. Got {image.dtype}.")
     if image.ndim < 3: raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {list(image.shape)}")
     mean, std = (rl.as_tensor(v, dtype=image.dtype) for v in (mean, std))
@@ -98,6 +116,7 @@ def _pair(size):
 
 def resize(image, size, interpolation="bilinear", max_size=None, antialias=True):
     """Another height and width. One number: the shorter side, the ratio kept."""
+    mode = InterpolationMode(interpolation).value
     def on(t):
         h, w = t.shape[-2:]
         if isinstance(size, numbers.Integral) or len(size) == 1:
@@ -107,9 +126,9 @@ def resize(image, size, interpolation="bilinear", max_size=None, antialias=True)
         else: new = tuple(size)
         if new == (h, w): return t
         batched = t.reshape(-1, *t.shape[-3:]) if t.ndim != 4 else t
-        smooth = interpolation in ("bilinear", "bicubic")
+        smooth = mode in ("bilinear", "bicubic")
         values = batched if batched.is_floating_point() else batched.to(rl.float32)
-        out = F.interpolate(values, new, mode=interpolation, align_corners=False if smooth else None, antialias=antialias and smooth)
+        out = F.interpolate(values, new, mode=mode, align_corners=False if smooth else None, antialias=antialias and smooth)
         if not t.is_floating_point(): out = out.round().clamp(0, _largest(t.dtype)).to(t.dtype)
         return out.reshape(*t.shape[:-2], *new)
     return _both(image, on)
@@ -138,6 +157,45 @@ def resized_crop(image, top, left, height, width, size, interpolation="bilinear"
 
 def hflip(image): return _both(image, lambda t: t.flip(-1))
 def vflip(image): return _both(image, lambda t: t.flip(-2))
+
+
+def rotate(image, angle, interpolation="nearest", expand=False, fill=0):
+    """Turned by `angle` degrees against the clock, about the centre. `expand`: the result holds all of the image, instead of keeping its size."""
+    mode = InterpolationMode(interpolation).value
+    if mode not in ("nearest", "bilinear"): raise ValueError(f"rotate interpolates nearest or bilinear, not {mode}")
+
+    def on(t):
+        h, w = t.shape[-2:]
+        c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        height, width = (h, w) if not expand else (math.ceil(abs(w * s) + abs(h * c) - 1e-9), math.ceil(abs(w * c) + abs(h * s) - 1e-9))
+        y, x = rl.arange(height).view(-1, 1) - (height - 1) / 2, rl.arange(width) - (width - 1) / 2
+        grid = rl.stack([(c * x - s * y) * 2 / w, (s * x + c * y) * 2 / h], -1)                     # where each pixel comes from; the edges are at -1 and 1
+        values = t.reshape(-1, *t.shape[-3:]).to(t.dtype if t.is_floating_point() else rl.float32)
+        sample = lambda v: F.grid_sample(v, grid.to(v.dtype).expand(len(v), -1, -1, -1), mode=mode, align_corners=False)
+        out = sample(values)
+        if fill: out = out + fill * (1 - sample(rl.ones_like(values[:, :1])))
+        out = out.reshape(*t.shape[:-2], height, width)
+        return out if t.is_floating_point() else out.round().clamp(0, _largest(t.dtype)).to(t.dtype)
+    return _both(image, on)
+
+
+def gaussian_blur(image, kernel_size, sigma=None):
+    """Each pixel becomes the mean of its neighbours, weighted by a bell curve; edges are mirrored. sigma: by default grows with the kernel."""
+    sizes = _pair(kernel_size)                                                                      # width, then height, as in torchvision
+    if any(k <= 0 or k % 2 == 0 for k in sizes): raise ValueError(f"kernel_size should have odd and positive integers. Got {sizes}")
+    sigmas = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else [float(sigma)] * 2 if isinstance(sigma, numbers.Number) else [float(s) for s in sigma]
+    if any(s <= 0 for s in sigmas): raise ValueError(f"sigma should have positive values. Got {sigmas}")
+
+    def on(t):
+        values = t.reshape(-1, 1, *t.shape[-2:]).to(t.dtype if t.is_floating_point() else rl.float32)
+        (kx, ky), weights = sizes, []
+        for k, s in zip(sizes, sigmas):
+            bell = (-0.5 * ((rl.arange(k, dtype=values.dtype) - (k - 1) / 2) / s) ** 2).exp()
+            weights.append(bell / bell.sum())
+        out = F.pad(values, (kx // 2, kx // 2, ky // 2, ky // 2), mode="reflect")
+        out = F.conv2d(F.conv2d(out, weights[0].view(1, 1, 1, -1)), weights[1].view(1, 1, -1, 1)).reshape(t.shape)
+        return out if t.is_floating_point() else out.round().clamp(0, _largest(t.dtype)).to(t.dtype)
+    return _both(image, on)
 
 
 def pad(image, padding, fill=0, padding_mode="constant"):
@@ -229,9 +287,12 @@ def erase(image, top, left, height, width, value, inplace=False):
 
 # ------------------------------------------------------------------------------------------------------------- transforms
 class Transform:
-    """Base of the transforms: the parameters are drawn, then applied."""
+    """Base of the transforms: the parameters are drawn, then applied. What is given beside the image (its label, say) passes through."""
 
-    def __call__(self, image): return self.apply(image)
+    def __call__(self, image, *others):
+        out = self.apply(image)
+        return (out, *others) if others else out
+
     def apply(self, image): raise NotImplementedError
 
     def __repr__(self):
@@ -268,7 +329,7 @@ class PILToTensor(Transform):
 
 class ToImage(Transform):
     """Pillow images and arrays as tensors of their own dtype."""
-    def apply(self, image): return image if isinstance(image, rl.Tensor) else pil_to_tensor(image) if _is_pil(image) else to_tensor(image)
+    def apply(self, image): return image if isinstance(image, rl.Tensor) else pil_to_tensor(image) if _is_pil(image) else array_to_tensor(image)
 
 
 class ToPILImage(Transform):
@@ -366,9 +427,17 @@ class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue changed by random factors, in random order."""
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
-        around = lambda v, low=0.0: None if not v else (max(1 - v, low), 1 + v) if isinstance(v, numbers.Number) else tuple(v)
-        self.brightness, self.contrast, self.saturation = around(brightness), around(contrast), around(saturation)
-        self.hue = None if not hue else (-hue, hue) if isinstance(hue, numbers.Number) else tuple(hue)
+        self.brightness, self.contrast, self.saturation = (self._around(n, v, 1, 0, math.inf) for n, v in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)))
+        self.hue = self._around("hue", hue, 0, -0.5, 0.5)
+
+    @staticmethod
+    def _around(name, value, centre, low, high):
+        """The bounds of a factor, None if it stays."""
+        if isinstance(value, numbers.Number):
+            if value < 0: raise ValueError(f"If {name} is a single number, it must be non negative.")
+            value = (max(centre - value, low), centre + value) if name != "hue" else (-value, value)
+        if not low <= value[0] <= value[1] <= high: raise ValueError(f"{name} values should be between {low} and {high}, but got {tuple(value)}.")
+        return None if value[0] == value[1] == centre else tuple(value)
 
     def apply(self, image):
         steps = [(adjust_brightness, self.brightness), (adjust_contrast, self.contrast), (adjust_saturation, self.saturation), (adjust_hue, self.hue)]
@@ -404,5 +473,31 @@ class RandomApply(Transform):
 
 
 class RandomChoice(Transform):
-    def __init__(self, transforms): self.transforms = list(transforms)
-    def apply(self, image): return self.transforms[rl.randint(0, len(self.transforms), (1,)).item()](image)
+    def __init__(self, transforms, p=None):
+        self.transforms, self.p = list(transforms), [1.0] * len(transforms) if p is None else list(p)
+        if len(self.p) != len(self.transforms): raise ValueError(f"Length of p doesn't match the number of transforms: {len(self.p)} != {len(self.transforms)}")
+    def apply(self, image): return self.transforms[rl.multinomial(rl.tensor(self.p), 1).item()](image)
+
+
+class RandomGrayscale(Transform):
+    def __init__(self, p=0.1): self.p = p
+
+    def apply(self, image):
+        if not chance(self.p): return image
+        return rgb_to_grayscale(image, len(image.getbands()) if _is_pil(image) else image.shape[-3])
+
+
+class RandomRotation(Transform):
+    """Turned by an angle in [-degrees, degrees], or between two."""
+
+    def __init__(self, degrees, interpolation="nearest", expand=False, fill=0):
+        if isinstance(degrees, numbers.Number):
+            if degrees < 0: raise ValueError("If degrees is a single number, it must be positive.")
+            degrees = (-degrees, degrees)
+        self.degrees, self.interpolation, self.expand, self.fill = tuple(degrees), interpolation, expand, fill
+    def apply(self, image): return rotate(image, rl.empty(1).uniform_(*self.degrees).item(), self.interpolation, self.expand, self.fill)
+
+
+class GaussianBlur(Transform):
+    def __init__(self, kernel_size, sigma=(0.1, 2.0)): self.kernel_size, self.sigma = _pair(kernel_size), (float(sigma),) * 2 if isinstance(sigma, numbers.Number) else tuple(sigma)
+    def apply(self, image): return gaussian_blur(image, self.kernel_size, rl.empty(1).uniform_(*self.sigma).item())

@@ -5,7 +5,7 @@
 
 lo and hi are integers of the recipe. A call whose interior is empty runs the body as it was; the values are the same in any case.
 """
-from ..fuse import as_affine, index_arithmetic
+from ..evaluate import as_affine, index_arithmetic
 from ..loops import Affine, Pass, Store, closure, is_one
 from ..symbolic import hint
 

@@ -26,10 +26,25 @@ def in_double(e):
     return e.dtype in ('f64', 'c64', 'c128') or e.op in IN_DOUBLE or e.op == 'loop'
 
 
+def maskable(exprs, stores, inner):
+    """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
+    for e in exprs:
+        if inner not in e.axes or e.op not in ('load', 'combine'): continue
+        if e.op == 'load' and (any(inner in a.axes for a in e.args[:len(e.attrs['dynamic'])]) or e.attrs['guarded'] and inner in e.args[-2].axes): return False
+        if not is_one(e.attrs['strides'].get(inner, 0)): return False
+        if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
+    for s in stores:
+        if inner not in s.strides: continue
+        dtype = s.memory.dtype
+        if not is_one(s.strides[inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
+    return True
+
+
 class At:
-    """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part."""
-    def __init__(self, index, width, mask=None, reuse=(), tail=None):
-        self.index, self.width, self.mask, self.reuse, self.tail, self.memo = index, width, mask, reuse, tail, {}
+    """An index along the inner axis: `width` elements from `index` on. tail: how far into the tail of the row, or None in its main part. mask: of the lanes
+    within the row; count: how many they are, or more than there are lanes."""
+    def __init__(self, index, width, mask=None, reuse=(), tail=None, count=None):
+        self.index, self.width, self.mask, self.reuse, self.tail, self.count, self.memo = index, width, mask, reuse, tail, count, {}
 
 
 class Context:
@@ -89,6 +104,19 @@ class Context:
         """index * stride, nothing when the stride is 1."""
         if is_one(stride): return index
         return index * self.n(stride)
+
+    def places(self, base, index, stride, dtype, width):
+        """The addresses of `width` elements `stride` apart. A product for each would cost as much as its load: one for four, and the other three are what a machine's
+        addressing modes say."""
+        f = self.f
+        first = values.address(f, base, self.times(index, stride), dtype)
+        if width == 1: return [first]
+        step, out = self.n(stride) * itemsize(dtype), []
+        second, third, four = step + step, step * 3, step * 4
+        for lane in range(0, width, 4):
+            if lane: first = f.at(first, four, 'i8')
+            out += [first, f.at(first, step, 'i8'), f.at(first, second, 'i8'), f.at(first, third, 'i8')]
+        return out[:width]
 
 
 class Row:
@@ -220,6 +248,7 @@ class Row:
             v = self.element(x, at)
             if not is_one(s): v = v * f.splat(k.n(s), at.width)
             offsets = v if offsets is None else offsets + v
+        if offsets is None and valid is None and not is_zero(stride): return values.load_lanes(f, k.places(self.base(e), at.index, stride, e.dtype, at.width), e.dtype)
         addresses = []
         for lane in range(at.width):
             index = k.times(at.index + lane if lane else at.index, stride) if not is_zero(stride) else None
@@ -309,8 +338,7 @@ class Evaluator(Context):
             if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype, kind)
             if is_one(stride):
                 return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype, kind)
-            lanes = [values.address(f, p, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
-            return reduce.enter(f, values.load_lanes(f, lanes, dtype), dtype, kind)
+            return reduce.enter(f, values.load_lanes(f, self.places(p, at.index, stride, dtype, at.width), dtype), dtype, kind)
         load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
         out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype, kind)
         return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
@@ -384,18 +412,7 @@ class NestEmitter(Evaluator):
         widest = max([part(e.dtype) for e in self.exprs if self.varies(e)], default=1)
         return 32 if widest <= 4 else 16
 
-    def can_mask(self):
-        """Masked tails: every access along the row is dense and of a type that masks well; otherwise the tail goes one by one."""
-        for e in self.exprs:
-            if not self.varies(e) or e.op not in ('load', 'combine'): continue
-            if e.op == 'load' and (any(self.varies(a) for a in e.args[:len(e.attrs['dynamic'])]) or e.attrs['guarded'] and self.varies(e.args[-2])): return False
-            if not is_one(e.attrs['strides'].get(self.inner, 0)): return False
-            if values.MEMORY[e.dtype] not in MASKABLE or e.dtype in values.PAIR: return False
-        for s in self.kernel.stores + self.kernel.columns:
-            if self.inner not in s.strides: continue
-            dtype = s.memory.dtype
-            if not is_one(s.strides[self.inner]) or values.MEMORY[dtype] not in MASKABLE or dtype in values.PAIR: return False
-        return True
+    def can_mask(self): return maskable(self.exprs, self.kernel.stores + self.kernel.columns, self.inner)
 
     def kept_base(self, row, where):
         """The start of the scratch row, or of the result's row that serves as one."""
@@ -443,10 +460,32 @@ class NestEmitter(Evaluator):
         self.scratch_ready()
         counters = self.counters(kernel.outer, self.lo)
         with f.loop(self.lo, self.hi) as unit:
-            row = Row(self, self.indices(kernel.outer, counters, unit))
-            if self.interior is not None: self.split_row(row, f.const(0), self.size)
-            else: self.passes([row], None)
+            index = self.indices(kernel.outer, counters, unit)
+            if self.interior is not None: self.split_row(Row(self, index), f.const(0), self.size)
+            elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+                width = self.tiny_width()
+                f.branch(self.size <= width, lambda: self.tiny(Row(self, index), width), lambda: self.passes([Row(self, index)], None))
+            else: self.passes([Row(self, index)], None)
             self.advance(kernel.outer, counters)
+
+    def tiny_width(self):
+        """The rows of the first call say which short rows to expect."""
+        expected = symbolic.hint(self.kernel.sizes[self.inner])
+        return next((w for w in (8, 16, 32) if expected <= w), TAIL)
+
+    def tiny(self, row, width):
+        """A row that is one masked vector: every value is computed once and stays in its register, and a reduction folds these lanes alone, since the others of the
+        32 would hold identities."""
+        f = self.f
+        at = At(f.const(0), width, f.lanes(width) < f.splat(f.convert('trunc', self.size, 'i32'), width))
+        for p in self.kernel.passes:
+            row.prepare(p.operands(), {width}, known=at.memo)
+            for r in p.reduces:
+                kind, v = (reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator), self.spread(row, r.args[0], at)
+                row.memo[r, 1] = kind.of_lanes(f, r.attrs['kind'], r.args[0].dtype, v, at.mask)
+            writes = [(self.spread(row, s.expr, at), row.store_base(s), s.memory.dtype) for s in p.stores]
+            for v, base, dtype in writes: values.store_some(f, v, base, dtype, self.size)
+        for s in self.kernel.row_stores: self.store_row(row, s)
 
     def split_row(self, row, start, end):
         """[start, end) of a row in three parts: see interior.py."""
@@ -609,6 +648,7 @@ class NestEmitter(Evaluator):
                 index = i + q * width if q else i
                 self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
         def tail():
+            if p.reduces and self.masked: return self.masked_step(p, rows, columns, main, end, copies, block_start)
             for r in p.reduces: self.accumulators[r].open_tail()
             rest = main
             if self.tail == 1 and not p.reduces:
@@ -621,11 +661,19 @@ class NestEmitter(Evaluator):
                     self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
             with f.loop(rest, end, self.tail) as i:
                 mask = self.tail_mask(end, i)
-                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main) for _ in rows], None, block_start)
+                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
             for r in p.reduces: self.accumulators[r].close_tail()
         if p.reduces:
             with f.when(main < end): tail()
         else: tail()
+
+    def masked_step(self, p, rows, columns, main, end, copies, block_start):
+        """What is left of a row that is reduced: one more step of all 32 lanes, most of them perhaps identities. Smaller steps would have to find their lanes in memory."""
+        f, width = self.f, self.width
+        for q in range(copies):
+            first = main + q * width if q else main
+            mask = f.lanes(width) < f.splat(f.convert('trunc', end - first, 'i32'), width)
+            self.body(p, rows, columns, [At(first, width, mask, p.reuse, f.const(q * width), f.max(end - first, 0)) for _ in rows], q, block_start)
 
     def body(self, p, rows, columns, ats, copy, block_start):
         """All effects of a pass at one index: values first, then stores, since a store may overwrite what an operand reads in place."""
@@ -646,7 +694,7 @@ class NestEmitter(Evaluator):
             if r.op == 'argreduce':
                 first = f.convert('trunc', at.index - block_start, 'i32')
                 extra = (f.splat(first, at.width) + f.lanes(at.width) if at.width > 1 else first,)
-            if copy is not None: acc.step(copy, v, *extra)
+            if copy is not None: acc.step(copy, v, *extra, mask=at.mask)
             else: acc.tail_step(at.tail, v, at.mask, *extra)
         for e, where in p.keep.items():
             values.store(f, self.spread(row, e, at), self.kept_at(row, e, where, at), e.dtype)
@@ -656,9 +704,10 @@ class NestEmitter(Evaluator):
             base, dtype = row.store_base(s), s.memory.dtype
             if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
             else:
-                places = [values.address(f, base, self.times(at.index + i if i else at.index, stride), dtype) for i in range(at.width)]
-                lanes.append((v, places, dtype))
-        for v, p_, dtype in writes: values.store(f, v, p_, dtype, at.mask)
+                lanes.append((v, self.places(base, at.index, stride, dtype, at.width), dtype))
+        for v, p_, dtype in writes:
+            if at.mask is not None and at.count is not None: values.store_some(f, v, p_, dtype, at.count)
+            else: values.store(f, v, p_, dtype, at.mask)
         for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
 
     def spread(self, row, e, at):

@@ -24,9 +24,8 @@ def _extreme(better):
     """A NaN on either side wins, as torch's amax and amin; integers have none."""
     def combine(f, a, b):
         (x,), (y,) = a, b
-        take = better(y, x)
-        if x.elem in FLOAT_ELEMS: take = take | y.ne(y)
-        return (f.select(take, y, x),)
+        best = f.select(better(y, x), y, x)
+        return (f.select(y.ne(y), y, best) if x.elem in FLOAT_ELEMS else best,)      # two selections: to join two masks of a vector costs ten times as much
     return combine
 
 
@@ -138,6 +137,13 @@ class RowAccumulator:
             self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
             self.only = [Var(f, v) for v in one]
 
+    @staticmethod
+    def of_lanes(f, kind, dtype, v, mask):
+        """The reduction of one vector, without an accumulator."""
+        empty = identities(f, kind, dtype, mask.width)
+        entered = tuple(f.select(mask, x, i) for x, i in zip(enter(f, v, dtype, kind), empty))
+        return leave(f, fold(f, COMBINE[kind], COMBINE[kind](f, empty, entered)), dtype, kind)
+
     def reset(self):
         for copy in self.acc:
             for var, v in zip(copy, identities(self.f, self.kind, self.dtype, self.width)): var.set(v)
@@ -147,9 +153,11 @@ class RowAccumulator:
         self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
         for var, v in zip(self.only, identities(self.f, self.kind, self.dtype, 1)): var.set(v)
 
-    def step(self, copy, v):
+    def step(self, copy, v, mask=None):
         f, vars_ = self.f, self.acc[copy]
-        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), enter(f, v, self.dtype, self.kind))): var.set(x)
+        v = enter(f, v, self.dtype, self.kind)
+        if mask is not None: v = tuple(f.select(mask, x, i) for x, i in zip(v, identities(f, self.kind, self.dtype, self.width)))
+        for var, x in zip(vars_, self.combine(f, tuple(a.get() for a in vars_), v)): var.set(x)
 
     # -- the tail: the lanes go through memory, so that element i still meets lane i mod 32
     def open_tail(self):
@@ -224,9 +232,22 @@ class ArgAccumulator:
         self.best, self.at = Var(f, f.const(identity(kind, dtype), elem)), Var(f, f.const(-1))
         self.base = None
 
-    def better(self, x, y, tie):
+    @staticmethod
+    def of_lanes(f, kind, dtype, v, mask):
+        """The place of the best of one vector, without an accumulator."""
+        v = f.select(mask, enter(f, v, dtype)[0], identity(kind, dtype))
+        index = f.select(mask, f.lanes(mask.width), ArgAccumulator.NONE)
+        def both(f, a, b):
+            take = ArgAccumulator.precedes(kind, b[0], a[0], b[1].ult(a[1]))
+            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
+        return f.convert('zext', fold(f, both, (v, index))[1], 'i64')
+
+    def better(self, x, y, tie): return self.precedes(self.kind, x, y, tie)
+
+    @staticmethod
+    def precedes(kind, x, y, tie):
         """x before y; equal values (and two NaN) go by `tie`."""
-        out = x > y if self.kind == 'argmax' else x < y
+        out = x > y if kind == 'argmax' else x < y
         if x.elem in FLOAT_ELEMS:
             xn, yn = x.ne(x), y.ne(y)
             return out | (xn & ~yn) | ((x.eq(y) | (xn & yn)) & tie)
@@ -238,11 +259,12 @@ class ArgAccumulator:
             value.set(f.const(identity(self.kind, self.source), value.elem, self.width))
             index.set(f.const(self.NONE, 'i32', self.width))
     def start_row(self): self.at.set(self.f.const(-1))
-    def step(self, copy, v, index):
+    def step(self, copy, v, index, mask=None):
         """index: i32 within the block, ascending."""
         f, (value, at) = self.f, self.acc[copy]
         v = enter(f, v, self.source)[0]
         take = self.better(v, value.get(), at.get().eq(self.NONE))
+        if mask is not None: take = take & mask
         value.set(f.select(take, v, value.get())); at.set(f.select(take, index, at.get()))
     def open_tail(self):
         f = self.f

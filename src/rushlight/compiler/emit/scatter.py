@@ -20,7 +20,7 @@ class ScatterEmitter(Evaluator):
         alone = lambda a: sum(a in e.axes for e in places) == 1
         inner = last if last in free and alone(last) and self.dense(places, out, last, free[last]) else None
         super().__init__(program, inner, closure([value, *places]))
-        self.sizes, self.value, self.places, self.out, self.combine_kind = sizes, value, places, out, combine
+        self.sizes, self.value, self.indices, self.out, self.combine_kind = sizes, value, places, out, combine
         self.hoist()
         f = self.f
         # Destinations that lie side by side along another free axis: it runs innermost, element by element, in pieces.
@@ -81,7 +81,7 @@ class ScatterEmitter(Evaluator):
     def destination(self, row):
         """The address of the row's first column."""
         f, offset = self.f, None
-        for e, stride in zip(self.places, self.out.strides):
+        for e, stride in zip(self.indices, self.out.strides):
             if is_zero(stride): continue
             if self.varies(e):
                 a = e.attrs['affine']

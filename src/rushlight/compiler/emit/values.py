@@ -188,6 +188,21 @@ def store(f, v, p, dtype, mask=None):
     return f.store(f.shuffle(re, [i // 2 + (i % 2) * width for i in range(2 * width)], im), p)
 
 
+def store_some(f, v, p, dtype, count):
+    """The first `count` lanes (or all of them): whole, or in pieces of half as many each. A masked store says it in one instruction, of which some machines make
+    dozens of operations."""
+    v = to_memory(f, v, dtype)
+    def pieces():
+        done, rest, width = f.const(0), v, v.width
+        while width > 1:
+            width //= 2
+            here = (count & width).ne(0)
+            low, high = f.shuffle(rest, range(width)), f.shuffle(rest, range(width, 2 * width))
+            with f.when(here): f.store(low, f.at(p, done, v.elem))
+            rest, done = f.select(here, high, low), done + (count & width)
+    f.branch(count >= v.width, lambda: f.store(v, p), pieces)
+
+
 def load_lanes(f, addresses, dtype):
     """One element from each address."""
     parts = [load(f, p, dtype) for p in addresses]

@@ -12,9 +12,12 @@ __all__ = ["rnn", "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip
 
 def __getattr__(name: str):
     import importlib
-    if name in _LAZY:                       # the function, though a module has the same name
-        value = globals()[name] = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
-        return value
+    if name in _LAZY:
+        module = importlib.import_module("." + _LAZY[name], __name__)
+        for function, where in _LAZY.items():                   # importing bound the module's name: where a function has the same, it is the function's
+            if where == _LAZY[name]:
+                globals()[function] = getattr(module, function)
+        return globals()[name]
     if name in ("parametrize", "parametrizations", "prune", "stateless", "fusion", "init", "memory_format"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -15,7 +15,7 @@ def parameters_to_vector(parameters) -> Tensor:
 def vector_to_parameters(vec: Tensor, parameters) -> None:
     """Let each parameter look at its piece of the vector."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__module__}.{type(vec).__qualname__}")
+        raise TypeError(f"expected torch.Tensor, but got: {rl.typename(vec)}")
     start = 0
     for param in parameters:
         count = param.numel()

@@ -41,6 +41,8 @@ def fuse_linear_bn_eval(linear, bn):
     """A copy of the linear layer with the batch norm in its weights."""
     if linear.training or bn.training:
         raise AssertionError("Fusion only for eval!")
+    if bn.num_features not in (linear.out_features, 1):
+        raise AssertionError(f"To fuse, linear.out_features == bn.num_features or bn.num_features == 1; got {linear.out_features} and {bn.num_features}")
     fused = copy.deepcopy(linear)
     fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
     return fused

@@ -1,6 +1,8 @@
 """Ready-made parametrisations: orthogonal matrices, direction and length, spectral norm 1."""
 from __future__ import annotations
 
+import enum
+
 import rushlight as rl
 from rushlight import Tensor
 
@@ -94,52 +96,80 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     return module
 
 
+def _nearest_frame(matrix: Tensor) -> Tensor:
+    """The orthogonal factor of a matrix, with the signs that make the triangular one's diagonal positive."""
+    reflectors, tau = rl.geqrf(matrix)
+    signs = reflectors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+    return rl.linalg.householder_product(reflectors, tau) * signs
+
+
+class _OrthMaps(enum.Enum):
+    matrix_exp = 1
+    cayley = 2
+    householder = 3
+
+
 class _Orthogonal(Module):
-    """The matrix exponential (or the Cayley map) of an antisymmetric matrix, times a fixed orthogonal one."""
+    """An orthogonal matrix from a lower triangle: the matrix exponential or the Cayley map of an antisymmetric matrix, or a product of reflections; with
+    `use_trivialization` times a fixed orthogonal matrix (`base`), which assigning to the parametrised tensor sets."""
 
-    base: Tensor | None
+    base: Tensor
 
-    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool = True) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: _OrthMaps, use_trivialization: bool = True) -> None:
         super().__init__()
+        if weight.is_complex() and orthogonal_map == _OrthMaps.householder:
+            raise ValueError("The householder parametrization does not support complex tensors.")
         self.shape, self.orthogonal_map = weight.shape, orthogonal_map
         if use_trivialization:
             self.register_buffer("base", None)
-        self._trivial = use_trivialization
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, columns = x.size(-2), x.size(-1)
-        wide = rows < columns
+        wide = x.size(-2) < x.size(-1)
         if wide:
-            x, rows, columns = x.mT, columns, rows
-        a = x.tril()
-        if rows != columns:
-            a = rl.cat([a, a.new_zeros(rows, rows - columns).expand(*a.shape[:-2], -1, -1)], dim=-1)
-        a = a - a.mH
-        if self.orthogonal_map == "matrix_exp":
-            q = rl.matrix_exp(a)
+            x = x.mT
+        rows, columns = x.size(-2), x.size(-1)
+        if self.orthogonal_map == _OrthMaps.householder:
+            vectors = x.tril(diagonal=-1)                    # each with an implicit 1 on the diagonal, where the signs are kept
+            q = rl.linalg.householder_product(vectors, 2.0 / (1.0 + (vectors * vectors).sum(dim=-2)))
+            q = q * x.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
         else:
-            identity = rl.eye(rows, dtype=a.dtype, device=a.device)
-            q = rl.linalg.solve(identity + a / 2, identity - a / 2)
-        if rows != columns:
-            q = q[..., :columns]
-        if self._trivial and self.base is not None:
-            q = self.base @ q if q.shape == self.base.shape else self.base @ q
+            a = x.tril()
+            if rows != columns:
+                a = rl.cat([a, a.new_zeros(rows, rows - columns).expand(*a.shape[:-2], -1, -1)], dim=-1)
+            a = a - a.mH
+            if self.orthogonal_map == _OrthMaps.matrix_exp:
+                q = rl.matrix_exp(a)
+            else:
+                identity = rl.eye(rows, dtype=a.dtype, device=a.device)
+                q = rl.linalg.solve(rl.add(identity, a, alpha=-0.5), rl.add(identity, a, alpha=0.5))
+            if rows != columns:
+                q = q[..., :columns]
+        if hasattr(self, "base"):
+            q = self.base @ q
         return q.mT if wide else q
 
+    @rl.no_grad()
     def right_inverse(self, q: Tensor) -> Tensor:
         if q.shape != self.shape:
             raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}.")
-        if not self._trivial:
-            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
         wide = q.size(-2) < q.size(-1)
-        full = q.mT if wide else q
-        rows, columns = full.size(-2), full.size(-1)
-        base, r = rl.linalg.qr(full, mode="complete") if rows != columns else rl.linalg.qr(full)
-        signs = r.diagonal(dim1=-2, dim2=-1)[..., :columns].sign()
-        base = rl.cat([base[..., :columns] * signs.unsqueeze(-2), base[..., columns:]], dim=-1) if rows != columns else base * signs.unsqueeze(-2)
-        self.base = base
-        zero = rl.zeros_like(full)
-        return zero.mT if wide else zero
+        frame = q.mT if wide else q
+        rows, columns = frame.size(-2), frame.size(-1)
+        if not hasattr(self, "base"):
+            if self.orthogonal_map != _OrthMaps.householder:
+                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+            reflectors, tau = rl.geqrf(frame)
+            signs = reflectors.diagonal(dim1=-2, dim2=-1).sign()
+            # A column that needs no reflection has tau 0; forward reflects all the same, so the sign makes up for it.
+            reflectors.diagonal(dim1=-2, dim2=-1).copy_(rl.where(tau == 0, -signs, signs))
+            return reflectors.mT if wide else reflectors
+        if rows != columns:                                  # any further columns: they are made orthogonal to the given ones
+            more = rl.randn((*frame.shape[:-2], rows, rows - columns), dtype=frame.dtype, device=frame.device)
+            frame = rl.cat([frame, more], dim=-1)
+        self.base = _nearest_frame(frame)
+        negative = rl.zeros_like(q)                          # every map makes the identity of this
+        negative.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return negative
 
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
@@ -150,10 +180,8 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
-        orthogonal_map = "matrix_exp"
-    if orthogonal_map not in ("matrix_exp", "cayley"):
-        if orthogonal_map == "householder":
-            raise NotImplementedError("orthogonal: orthogonal_map='householder' is not available; use 'matrix_exp' or 'cayley'")
+        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) or weight.is_complex() else "householder"
+    if orthogonal_map not in _OrthMaps.__members__:
         raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
-    parametrize.register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True)
+    parametrize.register_parametrization(module, name, _Orthogonal(weight, _OrthMaps[orthogonal_map], use_trivialization), unsafe=True)
     return module

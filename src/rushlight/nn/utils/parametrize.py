@@ -159,6 +159,22 @@ def _put_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(get, set_))
 
 
+def _check_inverse(parametrization: Module, name: str, now: Tensor, new: Tensor) -> None:
+    """A transform on top of others: what it came from is left alone, but its right inverse must be one."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(new)
+    except NotImplementedError:
+        return
+    if not isinstance(back, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
+    for what in ("dtype", "shape"):
+        if getattr(back, what) != getattr(now, what):
+            raise ValueError(f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the `unsafe` flag is enabled.\n"
+                             f"module.{name}.{what}: {getattr(now, what)}\nreturned {what}: {getattr(back, what)}")
+
+
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
     """Compute a parameter or buffer of a module through a transform from now on; several are applied one after the other."""
     parametrization.train(module.training)
@@ -173,13 +189,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
                 what = "dtype" if new.dtype != now.dtype else "shape"
                 raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is enabled.\n"
                                  f"module.{tensor_name}.{what}: {getattr(now, what)}\nparametrization(module.{tensor_name}).{what}: {getattr(new, what)}")
-            if hasattr(parametrization, "right_inverse"):
-                transforms.append(parametrization)
-                try:
-                    transforms.right_inverse(now)
-                except NotImplementedError:
-                    pass
-                return module
+            _check_inverse(parametrization, tensor_name, now, new)
         transforms.append(parametrization)
         transforms.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:

@@ -174,6 +174,8 @@ class RandomStructured(_ByAmount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.dim() < 2:
             raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims")
+        if not -t.dim() <= self.dim < t.dim():
+            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
         size = t.shape[self.dim]
         count = _amount(self.amount, size)
         if not count:

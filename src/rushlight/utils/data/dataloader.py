@@ -116,12 +116,13 @@ class DataLoader:
     def __iter__(self):
         if self.num_workers == 0:
             return _Iterator(self)
-        from .workers import ManyIterator, Pool
-        seed = rl.empty((), dtype=rl.int64).random_(generator=self.generator).item()
-        pool = self._pool or Pool(self)
+        from .workers import Pool
+        if self._pool is not None:
+            return self._pool.iterator(self)
+        pool = Pool(self, rl.empty((), dtype=rl.int64).random_(generator=self.generator).item())
         if self.persistent_workers:
             self._pool = pool
-        return ManyIterator(self, pool, seed)
+        return pool.iterator(self)
 
     def _drop_pool(self) -> None:
         self._pool = None

@@ -125,13 +125,7 @@ def shared_empty(shape, dtype):
     for s in reversed(shape):
         strides.append(step)
         step *= max(s, 1)
-    nbytes = count * dtype.itemsize
-    fd = os.memfd_create("rushlight")
-    try: os.ftruncate(fd, max(nbytes, 1))
-    except OSError as error:
-        os.close(fd)
-        raise RuntimeError(f"unable to make shared memory of {nbytes} bytes: {error}") from error
-    return _C.tensor_over(_C._storage_from_fd(fd, nbytes), dtype, 0, tuple(shape), tuple(reversed(strides)))
+    return _C.tensor_over(_C._new_shared_storage(count * dtype.itemsize), dtype, 0, tuple(shape), tuple(reversed(strides)))
 
 
 __all__ = ["Channel", "Closed", "shared_empty", "reductions"]

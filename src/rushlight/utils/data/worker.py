@@ -78,23 +78,26 @@ class Fetcher:
         return self.collate(samples)
 
 
-def run(channel: Channel, inherited, dataset, options, worker, workers, init):
+def run(channel: Channel, inherited, dataset, options, worker, workers, seed, init):
     """The worker's life. `inherited`: the loader's ends of other workers' connections, which a fork hands down and which would keep them open."""
     global _info
+    import numpy
+
     import rushlight as rl
     for other in inherited: other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)                    # Ctrl-C is the main process's; it ends its workers
     rl.set_num_threads(1)
+    # numpy mixes its seed as torch's workers do: what a dataset draws from numpy is the same there and here.
+    numpy.random.seed(numpy.random.SeedSequence([worker, seed & 0xFFFFFFFF, seed >> 32, 0]).generate_state(4))
+    seed += worker
+    random.seed(seed)
+    rl.manual_seed(seed)
+    _info = WorkerInfo(worker, workers, seed, dataset)
     fetch = failure = None
     try:
         while True:
             task, value = channel.receive()
             if task == "begin":
-                seed = value + worker
-                random.seed(seed)
-                rl.manual_seed(seed)
-                if "numpy" in sys.modules: sys.modules["numpy"].random.seed(seed % 2 ** 32)
-                _info = WorkerInfo(worker, workers, seed, dataset)
                 fetch = failure = None
                 try:
                     if init is not None: init(worker)

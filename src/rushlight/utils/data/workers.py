@@ -1,6 +1,7 @@
 """The loader's side of worker processes: who fetches what, in which order batches come out, and what happens when one dies."""
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import multiprocessing.connection
 import time
@@ -10,21 +11,29 @@ from collections import deque
 from . import worker as worker_side
 from .transport import Channel, Closed
 
+PATIENCE = 0.5                   # seconds between two looks at whether the workers live
+
 
 class Pool:
-    """The workers of one loader, alive until `close` or until nobody holds the pool."""
+    """The workers of one loader, alive until `close` or until nobody holds the pool. `seed`: of their random numbers, for as long as they live."""
 
-    def __init__(self, loader):
+    def __init__(self, loader, seed):
         context = loader.multiprocessing_context
         if context is None or isinstance(context, str): context = multiprocessing.get_context(context)
         options = (loader._auto_collation, loader.collate_fn, loader.drop_last, loader._is_stream)
         self.channels, self.processes = [], []
+        self.asked = 0                                              # questions in the pool's life: an answer to an older pass is known by its number
+        self._iterator = None                                       # weak: a pool is held by its iterators, not the other way round
         forked = context.get_start_method() == "fork"
+        if forked:                                                  # what every worker needs is loaded once, before they are made
+            importlib.import_module("numpy")                        # they seed it
+            from ... import plans
+            plans.source_stamp()                                    # finding any kernel takes it
         for i in range(loader.num_workers):
             ours, theirs = context.Pipe()
             channel = Channel(theirs)
             inherited = [*self.channels, Channel(ours)] if forked else []
-            process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, loader.worker_init_fn),
+            process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, seed, loader.worker_init_fn),
                                       daemon=True)
             process.start()
             theirs.close()
@@ -32,13 +41,23 @@ class Pool:
             self.processes.append(process)
         self._finalizer = weakref.finalize(self, _end, self.channels, self.processes)
 
-    def close(self): self._finalizer()
+    def iterator(self, loader):
+        """A new pass. There is one iterator at a time: who still holds the last one sees it begin anew, as with torch."""
+        found = self._iterator() if self._iterator else None
+        if found is None:
+            found = ManyIterator(loader, self)
+            self._iterator = weakref.ref(found)
+        found.begin()
+        return found
+
+    def close(self, patience=5.0):
+        if self._finalizer.detach(): _end(self.channels, self.processes, patience)
 
 
-def _end(channels, processes):
-    """Closing the connections ends the workers; one that does not hear it is ended."""
+def _end(channels, processes, patience=5.0):
+    """Closing the connections ends the workers; one that does not hear it in time, since its dataset is at work, is ended."""
     for c in channels: c.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + patience
     for p in processes:
         try:
             p.join(max(0.05, deadline - time.monotonic()))
@@ -52,18 +71,19 @@ def _end(channels, processes):
 class ManyIterator:
     """One pass over the data, fetched by worker processes. Batches come in the sampler's order, whoever is first (`in_order=False`: as they come)."""
 
-    def __init__(self, loader, pool, seed):
-        self.loader, self.pool, self.seed = loader, pool, seed
+    def __init__(self, loader, pool):
+        self.loader, self.pool = loader, pool
+
+    def begin(self):
+        loader, workers = self.loader, self.loader.num_workers
         self.sampler = iter(loader._index_sampler)
-        workers = loader.num_workers
-        self.sent = self.given = 0
         self.ready: dict = {}                                       # number -> batch that came early
         self.waiting: deque = deque()                               # numbers asked for, in order
         self.owner: dict = {}                                       # number -> worker
         self.open = [True] * workers                                # a stream's worker that has more
         self.turn = 0
         self.done = False
-        for i in range(workers): self._tell(i, ("begin", seed))
+        for i in range(workers): self._tell(i, ("begin", None))
         for _ in range((loader.prefetch_factor or 2) * workers): self._ask()
 
     def __iter__(self): return self
@@ -80,7 +100,7 @@ class ManyIterator:
         except StopIteration: return
         while not self.open[self.turn]: self.turn = (self.turn + 1) % len(self.open)
         i, self.turn = self.turn, (self.turn + 1) % len(self.open)
-        number, self.sent = self.sent, self.sent + 1
+        number, self.pool.asked = self.pool.asked, self.pool.asked + 1
         self.owner[number] = i
         self.waiting.append(number)
         self._tell(i, ("fetch", (number, index)))
@@ -112,16 +132,20 @@ class ManyIterator:
     def _receive(self):
         """One message from any worker; a connection that ends without one is a worker that died."""
         channels, timeout = self.pool.channels, self.loader.timeout
-        ready = multiprocessing.connection.wait(channels, timeout or None)
-        if not ready:
-            self._finish()
-            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        deadline = time.monotonic() + timeout if timeout else None
+        while not (ready := multiprocessing.connection.wait(channels, PATIENCE if deadline is None else max(0, min(PATIENCE, deadline - time.monotonic())))):
+            # A connection ends when its last holder does, and that may be a process which the worker started.
+            for i, process in enumerate(self.pool.processes):
+                if not process.is_alive() and not multiprocessing.connection.wait([channels[i]], 0): self._dead(i)
+            if deadline is not None and time.monotonic() >= deadline:
+                self._finish()
+                raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
         for channel in ready:
             try: number, batch = channel.receive()
             except Closed:
                 self._dead(channels.index(channel))
                 return
-            self.ready[number] = batch
+            if number in self.owner: self.ready[number] = batch     # else of a pass that was left half-way
 
     def _dead(self, i):
         process = self.pool.processes[i]
@@ -129,7 +153,7 @@ class ManyIterator:
         code, pid = process.exitcode, process.pid
         self.done = True
         self.loader._drop_pool()
-        self.pool.close()
+        self.pool.close(patience=0)                                 # the error is what matters now, not what the others were at
         if code is not None and code < 0:
             import signal
             try: name = signal.strsignal(-code)

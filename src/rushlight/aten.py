@@ -1,0 +1,193 @@
+"""Functions of `torch` that stand one level below torch.nn.functional: the same operators under the signatures of torch's operator library,
+with fewer defaults and with integers for modes and reductions (0 none, which is torch's default
+here, 1 mean, 2 sum). Read when first used."""
+from __future__ import annotations
+
+from . import _C, nn
+from .functions import _op
+
+F = nn.functional
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduction(number):
+    if number not in (0, 1, 2): raise ValueError(f"{number} is not a valid value for reduction: 0 is none, 1 mean, 2 sum")
+    return _REDUCTIONS[number]
+
+
+# ------------------------------------------------------------------------------------------------------------------ dropout
+def _dropout(name, inplace):
+    plain = getattr(F, name)
+
+    def function(input, p, train): return plain(input, p, train, inplace)
+    function.__name__ = function.__qualname__ = name + "_" * inplace
+    function.__doc__ = f"`nn.functional.{name}`{', in place' if inplace else ''}; all arguments are required."
+    return function
+
+
+dropout, alpha_dropout, feature_alpha_dropout = (_dropout(n, False) for n in ("dropout", "alpha_dropout", "feature_alpha_dropout"))
+dropout_, alpha_dropout_, feature_alpha_dropout_ = (_dropout(n, True) for n in ("dropout", "alpha_dropout", "feature_alpha_dropout"))
+
+
+def feature_dropout(input, p, train):
+    """Whole channels (dimension 1) dropped with probability p, the rest scaled by 1/(1-p)."""
+    if not train or p == 0: return input * 1
+    if input.dim() < 2: raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return input * dropout(input.new_ones(input.shape[:2] + (1,) * (input.dim() - 2)), p, True)
+
+
+def feature_dropout_(input, p, train):
+    """`feature_dropout` in place."""
+    return input.copy_(feature_dropout(input, p, train)) if train and p else input
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
+    """`nn.functional.rrelu`."""
+    return F.rrelu(input, lower, upper, training)
+
+
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
+    """`nn.functional.rrelu`, in place."""
+    return F.rrelu(input, lower, upper, training, True)
+
+
+# ------------------------------------------------------------------------------------------------- normalisation, embedding
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    """`nn.functional.batch_norm`, the arguments in another order."""
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    """`nn.functional.instance_norm`, the arguments in another order."""
+    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """Rows of `weight`. Unlike `nn.functional.embedding` the table comes first, and padding_idx=-1 means none."""
+    return F.embedding(indices, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding_renorm_(weight, indices, max_norm, norm_type):
+    """Rows of `weight` that are looked up and longer than max_norm, shortened to it, in place."""
+    with _C.no_grad_guard():
+        rows = indices.unique()
+        weight[rows] = _op("renorm")(weight[rows], norm_type, 0, max_norm) if rows.numel() else weight[rows]
+    return weight
+
+
+# -------------------------------------------------------------------------------------------------------- distances, losses
+cosine_similarity, pairwise_distance = F.cosine_similarity, F.pairwise_distance
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
+    """`nn.functional.binary_cross_entropy_with_logits`."""
+    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
+    """`nn.functional.cosine_embedding_loss`."""
+    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
+    """`nn.functional.ctc_loss`."""
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=0):
+    """`nn.functional.hinge_embedding_loss`."""
+    return F.hinge_embedding_loss(input, target, margin, reduction=_reduction(reduction))
+
+
+def kl_div(input, target, reduction=0, *, log_target=False):
+    """`nn.functional.kl_div`."""
+    return F.kl_div(input, target, reduction=_reduction(reduction), log_target=log_target)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
+    """`nn.functional.margin_ranking_loss`."""
+    return F.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction(reduction))
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """`nn.functional.poisson_nll_loss`."""
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_reduction(reduction))
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=0):
+    """`nn.functional.triplet_margin_loss`."""
+    return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction))
+
+
+# --------------------------------------------------------------------------------------------------------- norms, the rest
+def frobenius_norm(input, dim, keepdim=False, *, out=None):
+    """The root of the sum of squares over `dim`."""
+    return _op("linalg_vector_norm")(input, 2, dim, keepdim, **({} if out is None else {"out": out}))
+
+
+def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
+    """The sum of the singular values of a matrix, or of the matrices in two dimensions `dim`."""
+    if isinstance(dim, bool): dim, keepdim = None, dim
+    return _op("linalg_matrix_norm")(input, "nuc", (-2, -1) if dim is None else dim, keepdim, **({} if out is None else {"out": out}))
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """The norm over all dimensions but one, which keeps its place; dim=-1: over all."""
+    if dim == -1: return _op("linalg_vector_norm")(v, pow)
+    return _op("linalg_vector_norm")(v, pow, [d for d in range_(v.dim()) if d != dim % v.dim()], True)
+
+
+def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    """`nn.functional.grid_sample` with numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
+    return _op("grid_sampler_2d" if input.dim() == 4 else "grid_sampler_3d")(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+range_ = range
+
+
+def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):      # noqa: A001 - torch's name
+    """Deprecated: numbers from start to end, *included*. Use arange."""
+    import warnings
+
+    from .functions import arange
+    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
+                  "Instead, use torch.arange, which produces values in [start, end).", UserWarning, stacklevel=2)
+    if end is None: start, end = 0, start
+    if not step: raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0: raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = int((end - start) / step) + 1
+    dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
+    made = (arange(count, dtype=_C.float64, device=device) * step + start).to(dtype)
+    if out is None: return made.requires_grad_(requires_grad)
+    return out.resize_(made.shape).copy_(made)
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+    """A tensor of `size` elements over a file, mapped. With `shared`, writing the tensor writes the file, which grows as needed."""
+    import os
+
+    from .dtypes import finfo, iinfo
+    dtype = dtype or _C.get_default_dtype()
+    item = dtype.itemsize if hasattr(dtype, "itemsize") else (finfo(dtype) if dtype.is_floating_point else iinfo(dtype)).bits // 8
+    if shared:
+        with open(filename, "ab") as file:
+            if os.fstat(file.fileno()).st_size < size * item: file.truncate(size * item)
+    elif os.path.getsize(filename) < size * item:
+        raise RuntimeError(f"file {filename} has {os.path.getsize(filename)} bytes, {size} elements of {dtype} need {size * item}")
+    storage = _C.UntypedStorage.from_file(filename, bool(shared), size * item)
+    return _C.tensor_over(storage, dtype, 0, (size,), (1,)).requires_grad_(requires_grad)
+
+
+def get_device(input):
+    """-1: tensors here are in the memory of the processor."""
+    return input.get_device()
+
+
+def is_distributed(input):
+    """Whether a tensor is spread over devices: never."""
+    return False
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """`true_fn(*operands)` if pred holds, else `false_fn(*operands)`."""
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)

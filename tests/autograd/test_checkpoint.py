@@ -1,0 +1,166 @@
+"""utils.checkpoint: what is computed again, and when; what is refused."""
+import gc
+
+import pytest
+
+import rushlight as rl
+from rushlight import _C
+from rushlight.utils import checkpoint as module
+from rushlight.utils.checkpoint import CheckpointError, checkpoint
+
+KINDS = pytest.mark.parametrize("reentrant", [False, True])
+
+
+def pair():
+    return rl.tensor([1.0, 2.0], requires_grad=True), rl.tensor([3.0, 4.0], requires_grad=True)
+
+
+class Counted:
+    def __init__(self, function): self.function, self.calls = function, 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return self.function(*args, **kwargs)
+
+
+def wave(a, b): return (a * b).sin().exp()
+
+
+@KINDS
+def test_gradients_are_those_without(reentrant):
+    a, b = pair()
+    want = rl.autograd.grad(wave(a, b).sum(), [a, b])
+    f = Counted(wave)
+    checkpoint(f, a, b, use_reentrant=reentrant).sum().backward()
+    assert f.calls == 2 and rl.equal(a.grad, want[0]) and rl.equal(b.grad, want[1])
+
+
+def test_nothing_but_the_inputs_is_kept():
+    def deep(x):
+        for _ in range(20): x = x.exp().log()
+        return x
+
+    def held(run):
+        x = rl.ones(1000, requires_grad=True)
+        gc.collect()
+        before = _C.memory_stats()["allocated_bytes"]
+        y = run(x)
+        return _C.memory_stats()["allocated_bytes"] - before, y
+
+    whole, _ = held(deep)
+    part, _ = held(lambda x: checkpoint(deep, x, use_reentrant=False))
+    assert part < whole / 10
+
+
+def test_closures_in_place_writes_and_structures():
+    a, b = pair()
+    c = a * 2
+
+    def part(x, *, y):
+        z = x.clone()
+        z.mul_(y)
+        z[0] = z[1] * c[0]
+        return {"z": z, "more": [x * c, 5]}
+
+    def loss(result): return result["z"].sum() + result["more"][0].sum()
+
+    want = rl.autograd.grad(loss(part(a, y=b)), [a, b], retain_graph=True)
+    result = checkpoint(part, a, y=b, use_reentrant=False)
+    assert result["more"][1] == 5
+    got = rl.autograd.grad(loss(result), [a, b])
+    assert all(rl.equal(x, y) for x, y in zip(got, want))
+
+
+def test_nested_parts_and_second_derivatives():
+    a, b = pair()
+
+    def outer(x, y): return checkpoint(wave, x, y, use_reentrant=False) * x
+
+    def second(function):
+        g, = rl.autograd.grad(function(a, b).sum(), a, create_graph=True)
+        return [g, *rl.autograd.grad(g.sum(), [a, b])]
+
+    for got, want in zip(second(lambda x, y: checkpoint(outer, x, y, use_reentrant=False)), second(lambda x, y: wave(x, y) * x)):
+        assert rl.allclose(got, want)
+
+
+def test_a_retained_graph_computes_again_each_time():
+    a, b = pair()
+    f = Counted(wave)
+    out = checkpoint(f, a, b, use_reentrant=False).sum()
+    out.backward(retain_graph=True)
+    first = a.grad.clone()
+    out.backward()
+    assert f.calls == 3 and rl.equal(a.grad, 2 * first)
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        out.backward()
+
+
+@pytest.mark.parametrize("stop, reached", [(True, 1), (False, 2)])
+def test_early_stop(stop, reached):
+    after = Counted(lambda x: x)
+    x = rl.ones(2, requires_grad=True)
+    with module.set_checkpoint_early_stop(stop):
+        out = checkpoint(lambda x: after(x.exp()), x, use_reentrant=False)
+    out.sum().backward()
+    assert after.calls == reached
+
+
+def test_random_numbers_and_autocast_are_brought_back():
+    x = rl.ones(64, requires_grad=True)
+    out = checkpoint(lambda x: rl.nn.functional.dropout(x * x, 0.5), x, use_reentrant=False)
+    drawn = rl.rand(3)
+    out.sum().backward()
+    assert rl.equal(x.grad, 2 * out.detach()) and not rl.equal(rl.rand(3), drawn)
+    w = rl.ones(2, 2, requires_grad=True)
+    with rl.autocast("cpu"): out = checkpoint(lambda w: w @ w, w, use_reentrant=False)
+    out.sum().backward()
+    assert out.dtype == rl.bfloat16 and w.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
+def test_a_part_that_computes_something_else_is_noticed():
+    x = rl.ones(2, requires_grad=True)
+
+    def changing(first, then):
+        turn = iter((first, then))
+        return checkpoint(lambda x: next(turn)(x), x, use_reentrant=False, early_stop=False).sum()
+
+    with pytest.raises(CheckpointError, match="trying to save more tensors during recomputation"):
+        changing(lambda x: x.exp(), lambda x: x.sin().exp()).backward()
+    with pytest.raises(CheckpointError, match="A different number of tensors was saved"):
+        changing(lambda x: x.sin().exp(), lambda x: x.exp()).backward()
+    with pytest.raises(CheckpointError, match="have different metadata"):
+        changing(lambda x: x.exp().sum(), lambda x: x[:1].exp().sum()).backward()
+    with pytest.raises(ValueError, match="determinism_check should be one of"):
+        checkpoint(wave, x, x, use_reentrant=False, determinism_check="some")
+
+
+def test_inputs_that_were_written_since_are_refused():
+    a, b = pair()
+    c = a * 1
+    out = checkpoint(wave, c, b, use_reentrant=False)
+    c.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_grad_inside_the_part():
+    x = rl.tensor([1.0, 2.0], requires_grad=True)
+
+    def part(x):
+        y = x.exp()
+        g, = rl.autograd.grad(y.sum(), x, retain_graph=True)
+        return y * g
+
+    checkpoint(part, x, use_reentrant=False).sum().backward()
+    assert rl.allclose(x.grad, x.detach().exp() ** 2)
+
+
+@KINDS
+def test_sequential(reentrant):
+    rl.manual_seed(0)
+    net = rl.nn.Sequential(rl.nn.Linear(2, 3), rl.nn.Tanh(), rl.nn.Linear(3, 2), rl.nn.Tanh())
+    x = rl.ones(3, 2, requires_grad=True)
+    want = rl.autograd.grad(net(x).sum(), [x, *net.parameters()])
+    module.checkpoint_sequential(net, 2, x, use_reentrant=reentrant).sum().backward()
+    assert all(rl.equal(p.grad, g) for p, g in zip([x, *net.parameters()], want))
