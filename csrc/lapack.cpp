@@ -15,6 +15,7 @@
 #include <cmath>
 #include <complex>
 #include <memory>
+#include <type_traits>
 
 namespace rl {
 
@@ -93,7 +94,50 @@ static bool all_finite(const char* data, int64_t count, int e) {
   return true;
 }
 
+static bool any_nan(const char* data, int64_t count, int e) {
+  if (is_complex(e)) count *= 2;
+  for (int64_t i = 0; i < count; i++) if (REAL_BYTES[e] == 4 ? std::isnan(((const float*)data)[i]) : std::isnan(((const double*)data)[i])) return true;
+  return false;
+}
+
+static void not_numbers(char* reals, int64_t count, int e) {
+  for (int64_t i = 0; i < count; i++) { if (REAL_BYTES[e] == 4) ((float*)reals)[i] = NAN; else ((double*)reals)[i] = NAN; }
+}
+
 // -------------------------------------------------------------------------------------------------------------- factorisations
+// The library's potrf lets NaNs and infinities through as if they were positive. Where one is on the diagonal of its factor, this plain algorithm says
+// which leading minor is the first that is not positive definite (0: none). `a` is a copy of the matrix, column-major; only one triangle is read.
+template <class Value> static int first_bad_minor(Value* a, int64_t order, bool lower) {
+  auto at = [&](int64_t i, int64_t j) -> Value& { return lower ? a[j * order + i] : a[i * order + j]; };          // i >= j; for an upper triangle the transposed place
+  for (int64_t j = 0; j < order; j++) {
+    auto pivot = std::real(at(j, j));
+    if (!(pivot > 0)) return (int)j + 1;
+    auto root = std::sqrt(pivot);
+    for (int64_t i = j + 1; i < order; i++) at(i, j) /= root;
+    for (int64_t k = j + 1; k < order; k++) {
+      Value factor = at(k, j);
+      if constexpr (!std::is_floating_point_v<Value>) factor = std::conj(factor);
+      for (int64_t i = k; i < order; i++) at(i, k) -= at(i, j) * factor;
+    }
+  }
+  return 0;
+}
+
+static int minor_of_infinities(const char* factor, const char* matrix, int64_t order, bool lower, int e) {
+  bool finite = true;
+  for (int64_t j = 0; j < order && finite; j++) finite = all_finite(factor + j * (order + 1) * BYTES[e], 1, e);
+  if (finite) return 0;
+  Room room;
+  void* a = room.of(order * order * BYTES[e]);
+  memcpy(a, matrix, order * order * BYTES[e]);
+  switch (e) {
+    case F32: return first_bad_minor((float*)a, order, lower);
+    case F64: return first_bad_minor((double*)a, order, lower);
+    case C64: return first_bad_minor((std::complex<float>*)a, order, lower);
+    default: return first_bad_minor((std::complex<double>*)a, order, lower);
+  }
+}
+
 // factor, info <- matrix; n: element, order, lower, check
 static int64_t cholesky(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
   int e = (int)n[0], order = (int)n[1];
@@ -102,6 +146,7 @@ static int64_t cholesky(char** p, const int64_t* n, const Scalar*, char*, int64_
     char* a = p[0] + i * bytes;
     memcpy(a, p[2] + i * bytes, bytes);
     int info = order ? call(potrf, e, COLUMN_MAJOR, n[2] ? 'L' : 'U', order, (void*)a, order) : 0;
+    if (!info) info = minor_of_infinities(a, p[2] + i * bytes, order, n[2] != 0, e);
     clear_triangle(a, order, order, n[2] != 0, BYTES[e]);
     ((int32_t*)p[1])[i] = info;
     if (n[3] && info > 0) return failure(1, i, info);
@@ -346,7 +391,12 @@ template <bool VECTORS> static int64_t svd(char** p, const int64_t* n, const Sca
   size = optimum(asked, e);
   work = work_room.of((int64_t)size * BYTES[e]);
   for (int64_t i = lo; i < hi; i++) {
-    if (!all_finite(given + i * bytes, n[1] * n[2], e)) return failure(2, i, 0);
+    if (!all_finite(given + i * bytes, n[1] * n[2], e)) {
+      if (VECTORS || any_nan(given + i * bytes, n[1] * n[2], e)) return failure(2, i, 0);
+      not_numbers(ss + i * small * REAL_BYTES[e], small, e);        // the singular values alone of a matrix with infinities are no numbers
+      ((int32_t*)infos)[i] = 0;
+      continue;
+    }
     memcpy(a, given + i * bytes, bytes);
     int info = run(ss + i * small * REAL_BYTES[e], VECTORS ? (void*)(us + i * u_bytes) : none, VECTORS ? (void*)(vs + i * v_bytes) : none);
     ((int32_t*)infos)[i] = info;

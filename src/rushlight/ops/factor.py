@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import OUT_TENSOR_DTYPE, hint, shape_text
+from .common import OUT_TENSOR_DTYPE, hint, numel_of, shape_text
 from .lapack import (
     adjoint,
     batch_of,
@@ -103,8 +103,12 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 
 # -------------------------------------------------------------------------------------------------------------------- Cholesky
 def _cholesky(a, is_upper, check, name):
-    need_square(a, name)
-    need_float(a, name)
+    if name == "cholesky":                              # the old name takes anything without elements, and knows only its kernel's dtypes
+        if numel_of(a.shape) == 0: return T.copy(a), None
+        need_square(a, name)
+        kernel_dtype(a, "cholesky_cpu")
+    need_square(a, "linalg.cholesky")
+    need_float(a, "linalg.cholesky", kernel="cholesky_cpu")
     batch, n = a.shape[:-2], a.shape[-1]
     errors = [failure(name, NOT_POSITIVE, a.ndim > 2)] if check else []
     factor, info = routine("lapack_cholesky", batch, [((n, n), a.dtype), ((), "i32")], [columns(a, batch)], (n, int(not is_upper), int(check)), errors)
@@ -139,7 +143,7 @@ cholesky = _cholesky_op("cholesky(Tensor self, bool upper=False) -> Tensor", "to
     node="LinalgCholeskyExBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_cholesky_ex(self, upper, check_errors):
     """cholesky that does not raise: info is 0, or the order of the first minor that is not positive definite."""
-    return _cholesky(self, upper, check_errors, "linalg.cholesky_ex" if check_errors else "linalg.cholesky_ex")
+    return _cholesky(self, upper, check_errors, "linalg.cholesky_ex")
 
 
 @linalg_cholesky_ex.gradient("self")
@@ -155,7 +159,7 @@ def _need_factor(b, factor, name):
     if factor.dtype != b.dtype:
         raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {T.dtype_word(b.dtype)} and A of type {T.dtype_word(factor.dtype)} instead")
     if not factor.shape[-1] == factor.shape[-2]:
-        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {hint(factor.shape[-2])} by {hint(factor.shape[-1])} matrices")
+        raise RuntimeError(f"A must be batches of square matrices, but they are {hint(factor.shape[-2])} by {hint(factor.shape[-1])} matrices")
     if not factor.shape[-1] == b.shape[-2]:
         raise RuntimeError(f"Incompatible matrix sizes for {name}: each A matrix is {hint(factor.shape[-1])} by {hint(factor.shape[-1])} but each b matrix is "
                            f"{hint(b.shape[-2])} by {hint(b.shape[-1])}")
@@ -203,7 +207,16 @@ def cholesky_inverse(self, upper):
     """The inverse of A, given its Cholesky factor."""
     need_square(self, "cholesky_inverse")
     kernel_dtype(self, "cholesky_inverse_out_cpu")
-    return _solve_with_factor(T.expand(unit(self.shape[-1], self.shape[-1], self.dtype), self.shape), self, upper)
+    return _solve_with_factor(T.expand(unit(self.shape[-1], self.shape[-1], self.dtype), self.shape), _without_zeros(self), upper)
+
+
+def _without_zeros(factor):
+    """A triangular matrix, after testing that its diagonal has no zero."""
+    n = factor.shape[-1]
+    zero = on_diagonal(factor) & T.prim("eq", factor, T.const(0, factor.dtype))
+    order = T.where(zero, T.iota(n, 0, 2) + 1, T.const(0, "i64"))
+    error = ("LinAlgError", "cholesky_inverse: The diagonal element {value} is zero, the inversion could not be completed because the input matrix is singular.")
+    return T.where(T.prim("eq", T.check(order, 0, 1, error), 0), factor, T.const(0, factor.dtype))       # always the factor: the test must stay in its history
 
 
 @cholesky_inverse.gradient("self")
@@ -214,8 +227,7 @@ def _(grad, self, results, upper):
 # ------------------------------------------------------------------------------------------------------------------------- LU
 def lu_factored(a, check, name, pivot=True, words=None):
     """(LU, pivots, info) of any matrices."""
-    need_matrix(a, name)
-    need_float(a, name)
+    need_lu(a, "torch.lu_factor")
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     batch, m, n = a.shape[:-2], a.shape[-2], a.shape[-1]
@@ -224,6 +236,12 @@ def lu_factored(a, check, name, pivot=True, words=None):
                       "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)", a.ndim > 2, "LinAlgError" if words else "RuntimeError")]
     lu, pivots, info = routine("lapack_lu", batch, [((n, m), a.dtype), ((k,), "i32"), ((), "i32")], [columns(a, batch)], (m, n, int(check)), errors)
     return matrices(lu, batch), T.reshape(pivots, (*batch, k)), T.reshape(info, batch)
+
+
+def need_lu(a, name):
+    if a.ndim < 2:
+        raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {shape_text(a.shape)} instead")
+    kernel_dtype(a, "lu_cpu")
 
 
 def row_order(pivots, size, inverse=False):
@@ -337,8 +355,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
 @op("lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", on="linalg", layout="contiguous", node="LinalgLuBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
 def linalg_lu(A, pivot):
     """P, L, U with `A = P @ L @ U`, L with ones on its diagonal."""
-    need_matrix(A, "linalg.lu")
-    need_float(A, "linalg.lu")
+    need_lu(A, "linalg.lu")
     if not pivot:
         raise RuntimeError("linalg.lu: LU without pivoting is not implemented on the CPU")
     lu, pivots, _ = linalg_lu_factor_ex(A)
@@ -458,7 +475,7 @@ def _need_ormqr(a, tau, other, left):
 
 def _qr(a, mode):
     need_matrix(a, "linalg.qr")
-    need_float(a, "linalg.qr")
+    need_float(a, "linalg.qr", kernel="geqrf_cpu")
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     packed, tau = _reflectors(a, "geqrf_cpu")
@@ -520,8 +537,8 @@ qr = _qr_op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", "torch Te
 
 # ------------------------------------------------------------------------------------------------------------------------ LDL
 def _ldl(a, hermitian, check, name):
-    need_square(a, name)
-    need_float(a, name)
+    need_square(a, "torch.linalg.ldl_factor_ex")
+    need_float(a, "torch.linalg.ldl_factor_ex", kernel="ldl_factor_kernel_cpu")
     batch, n = a.shape[:-2], a.shape[-1]
     words = "The factorization could not be completed because the input is singular (the diagonal element {order} of D is exactly zero)."
     factor, pivots, info = routine("lapack_ldl", batch, [((n, n), a.dtype), ((n,), "i32"), ((), "i32")], [columns(a, batch)],

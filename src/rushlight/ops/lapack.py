@@ -107,9 +107,11 @@ def routine(name, batch, outputs, inputs, ints, errors=()):
 
 
 # ------------------------------------------------------------------------------------------------------------------- checks
-def need_float(x, name, low_precision=False):
+def need_float(x, name, low_precision=False, kernel=None):
+    """torch's refusals of other dtypes; with `kernel` the half types are refused by that kernel's dispatch."""
     if not (T.is_float(x.dtype) or T.is_complex(x.dtype)):
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {T.dtype_word(x.dtype)}")
+    if kernel is not None: kernel_dtype(x, kernel)
     if x.dtype not in ELEMENT and not low_precision:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {T.dtype_word(x.dtype)}")
 

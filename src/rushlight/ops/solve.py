@@ -136,7 +136,7 @@ def _plus_factor(out, g_lu, lu, pivots):
 
 
 def _solved(a, b, left, check, name):
-    need_float(a, "linalg.solve")
+    need_float(a, "linalg.solve", kernel="lu_cpu")
     need_square(a, "linalg.solve")
     vector = b.ndim == 1 or a.ndim - 1 == b.ndim and same_sizes(b.shape, a.shape[:-1])
     if vector and not left:
@@ -303,7 +303,8 @@ def _slogdet_op(schema, on):
     @op(schema, on=on, layout="contiguous", node="LinalgSlogdetBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("square"))
     def slogdet(A):
         """The determinant as a sign (or a complex number of size 1) and the logarithm of its size; of a singular matrix 0 and -inf."""
-        _need_determinant(A, "linalg.slogdet")
+        need_square(A, "linalg.slogdet")
+        need_float(A, "linalg.slogdet")
         return _slogdet_with_lu(A)[:2]
     return slogdet
 
@@ -316,7 +317,7 @@ slogdet = _slogdet_op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
 def logdet(self):
     """The logarithm of the determinant: NaN for a negative one."""
     need_square(self, "logdet")
-    need_float(self, "logdet", low_precision=True)
+    need_float(self, "logdet")
     turn, logs, _, _ = _slogdet_with_lu(self)
     if T.is_complex(self.dtype):
         return T.prim("make_complex", logs, T.prim("atan2", T.prim("imag", turn), T.prim("real", turn)))

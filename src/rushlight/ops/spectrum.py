@@ -86,7 +86,7 @@ def turn_along(x):
 # ------------------------------------------------------------------------------------------------------------ hermitian matrices
 def _eigh(a, uplo, vectors, name="linalg.eigh"):
     need_square(a, name)
-    need_float(a, name)
+    kernel_dtype(a, "linalg_eigh_cpu")
     if uplo.upper() not in ("L", "U") or len(uplo) != 1:
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
     batch, n = a.shape[:-2], a.shape[-1]
@@ -135,8 +135,8 @@ SMALL = 32             # Up to this order double precision costs little more tha
 def _eig(a, vectors):
     if a.dtype not in ELEMENT and not T.is_float(a.dtype):
         raise RuntimeError(f"Unknown Complex ScalarType for {T.dtype_word(a.dtype)}")
-    need_square(a, "linalg.eig")
-    need_float(a, "linalg.eig")
+    need_square(a, "linalg.eig" if vectors else "linalg.eigvals")
+    need_float(a, "linalg.eig", kernel="linalg_eig_out_cpu")
     result = T.complex_dtype(a.dtype)
     if a.shape[-1] <= SMALL: a = T.cast(a, "c128" if T.is_complex(a.dtype) else "f64")
     batch, n, wide = a.shape[:-2], a.shape[-1], T.complex_dtype(a.dtype)
@@ -202,7 +202,7 @@ def _svd(a, full):
 
 def _need_svd(a, driver, name="linalg.svd"):
     need_matrix(a, name)
-    need_float(a, name)
+    need_float(a, name, kernel="linalg_svd_cpu")
     if driver is not None:
         raise RuntimeError(f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
 
@@ -287,7 +287,7 @@ def svd(self, some, compute_uv):
     """`self = U @ diag(S) @ V.mH`; linalg.svd is the newer form."""
     if self.ndim < 2:
         raise RuntimeError(f"linalg.svd: input should have at least 2 dimensions, but has {self.ndim} dimensions instead")
-    need_float(self, "linalg.svd")
+    need_float(self, "linalg.svd", kernel="linalg_svd_cpu")
     if not compute_uv:
         m, n = self.shape[-2:]
         nothing = lambda size: T.expand(T.const(0, self.dtype), (*self.shape[:-2], size, size))
@@ -322,9 +322,9 @@ def _rank(x, atol, rtol, hermitian, name="torch.linalg.matrix_rank"):
     need_matrix(x, name, "input")
     for argument, value in (("atol", atol), ("rtol", rtol)): _need_tolerance(value, name, argument)
     batch = x.shape[:-2]
-    for d in x.shape[-2:]:
-        if d == 0: return T.expand(T.const(0, "i64"), batch)
-    kernel_dtype(x, "linalg_eigh_cpu" if hermitian else "svd_cpu")
+    if numel_of(x.shape) == 0: return T.expand(T.const(0, "i64"), batch)
+    if x.dtype not in ELEMENT:
+        raise RuntimeError("This function doesn't handle types other than float and double")
     s = T.prim("abs", linalg_eigvalsh(x)) if hermitian else _svdvals(x)
     largest = T.reshape(T.reduce("amax", s, (s.ndim - 1,)), batch) if hermitian else _at(s, 0)
     limit = _tolerance(x, atol, rtol, largest)
@@ -390,9 +390,8 @@ def _pinv(x, atol, rtol, hermitian):
     if x.ndim < 2 or x.dtype not in ELEMENT:
         raise RuntimeError(f"linalg.pinv({T.dtype_word(x.dtype)}{{{shape_text(x.shape)}}}): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types")
     for argument, value in (("atol", atol), ("rtol", rtol)): _need_tolerance(value, "torch.linalg.pinv", argument)
-    for d in x.shape[-2:]:
-        if d == 0: return T.expand(T.const(0, x.dtype), (*x.shape[:-2], x.shape[-1], x.shape[-2]))
-    if hermitian: need_square(x, "linalg.pinv")
+    if numel_of(x.shape) == 0: return T.expand(T.const(0, x.dtype), (*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    if hermitian: need_square(x, "linalg.eigh")
     return _pseudo_inverse(x, atol, rtol, hermitian)
 
 
@@ -413,7 +412,8 @@ def pinverse(self, rcond):
 
 
 # -------------------------------------------------------------------------------------------------------------- least squares
-DRIVERS = {"gels": 0, "gelsy": 1, "gelsd": 2, "gelss": 3}
+# gelss is defined as gelsd is, by singular values, and several times slower in this library: gelsd answers for it.
+DRIVERS = {"gels": 0, "gelsy": 1, "gelsd": 2, "gelss": 2}
 
 
 def _is_vector(a, b):
@@ -451,8 +451,8 @@ def _lstsq(a, b, rcond, driver):
     (m, n), k, real = a.shape[-2:], right.shape[-1], T.real_dtype(a.dtype)
     limit = T.size(m if m >= n else n, "f64") * T.const(T.epsilon(a.dtype), "f64") if rcond is None else T.cast(rcond, "f64")
     small, large = (n, m) if m >= n else (m, n)
-    errors = [failure(name, "The least squares solution could not be computed because the input matrix does not have full rank (error code: {order}).", bool(batch)),
-              failure(name, "input and other should not contain infs or NaNs.", bool(batch), "RuntimeError")]
+    errors = [failure(name, "The least squares solution could not be computed because the input matrix does not have full rank (error code: {order}).", bool(batch))]
+    a, right = (required(T.prim("eq", x - x, T.const(0, x.dtype)), x, ("RuntimeError", f"{name}: input and other should not contain infs or NaNs.")) for x in (a, right))
     found, rank, s, _ = routine("lapack_lstsq", batch, [((k, large), a.dtype), ((), "i64"), ((small,), real), ((), "i32")],
                                 [columns(a, batch), columns(right, batch), limit], (m, n, k, DRIVERS[driver]), errors)
     whole = matrices(found, batch)
@@ -507,24 +507,28 @@ def _is_nothing(x): return x.ndim == 1 and isinstance(x.shape[0], int) and x.sha
 def linalg_cond(self, p):
     """The condition number: norm(A) * norm(inverse of A), by default of the 2-norm (largest over smallest singular value)."""
     if self.ndim < 2:
-        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+        raise RuntimeError(f"linalg.cond(ord={p}): The input tensor A must have at least 2 dimensions." if isinstance(p, str) else
+                           "linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):
         if _is_empty(self): return _zero_norm(self)
-        need_float(self, "linalg.svd")
+        need_float(self, "linalg.svd", kernel="linalg_svd_cpu")
         s = _svdvals(self)
         largest, smallest = _end(s, first=True), _end(s, first=False)
         return smallest / largest if p == -2 else largest / smallest
     if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf) and not isinstance(p, str):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {_number_text(p)}")
+    if not isinstance(p, str) and _is_empty(self): return _zero_norm(self)
     if not isinstance(p, str): need_square(self, f"linalg.cond(ord={_number_text(p)})")
     elif not self.shape[-1] == self.shape[-2]: need_square(self, f"linalg.cond(ord={p})")
     if p not in ("fro", "nuc", 1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if _is_empty(self): return _zero_norm(self)
+    if p == "nuc": need_float(self, "linalg.svd", kernel="linalg_svd_cpu")
     inverse, info = linalg_inv_ex(self)
     singular = T.prim("gt", info, T.const(0, "i32"))
     result = matrix_norm(self, p) * matrix_norm(_masked(inverse, singular), p)
-    return T.where(singular, T.const(math.inf, result.dtype), result)
+    infinite = singular if p == "nuc" else singular | T.prim("ne", result, result)           # that of a matrix with NaNs, too
+    return T.where(infinite, T.const(math.inf, result.dtype), result)
 
 
 def _masked(inverse, singular):
@@ -533,7 +537,7 @@ def _masked(inverse, singular):
     return T.where(mask, T.const(0, inverse.dtype), inverse)
 
 
-def _is_empty(x): return bool(numel_of(x.shape[-2:]) == 0)
+def _is_empty(x): return bool(numel_of(x.shape) == 0)
 def _zero_norm(x): return T.expand(T.const(0, T.real_dtype(x.dtype)), x.shape[:-2])
 
 
