@@ -1,7 +1,6 @@
 """DataLoader: batches from a dataset, fetched in this process or by workers (workers.py)."""
 from __future__ import annotations
 
-
 import rushlight as rl
 
 from .collate import default_collate, default_convert
