@@ -150,7 +150,7 @@ class Fusion:
         return steps
 
     def forward(self, users):
-        """A result that is only another view of a product, a scatter or a routine's result is written by that itself."""
+        """A result that is only another view of a product, a scatter, joined parts or a routine's result is written by that itself."""
         self.forwarded = set()
         for t in list(self.roots):
             n, chain = t, []
@@ -159,7 +159,7 @@ class Fusion:
                 n = n.args[0]
             routine = n.op in ('native', 'native_part')
             readers = lambda m: [u for u in users.get(m, ()) if u.op != 'native_part']
-            if not chain or not routine and n.op not in PRODUCTS | {'scatter'} or n in self.roots_wanted or any(len(readers(m)) != 1 for m in [n, *chain[1:]]): continue
+            if not chain or not routine and n.op not in PRODUCTS | {'scatter', 'cat'} or n in self.roots_wanted or any(len(readers(m)) != 1 for m in [n, *chain[1:]]): continue
             memory = self.memory_beneath(chain, self.memory(t))
             if routine:                              # dense, and not what a caller would find changed after an error
                 dense = memory is not None and memory.place[0] != 'dest' and is_dense(memory)
@@ -167,7 +167,8 @@ class Fusion:
                 self.memories[n] = memory
                 self.written_by(n, t)
                 continue
-            if memory is not None and (n.op == 'scatter' or is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
+            if n.op == 'cat' and (memory is None or memory.place[0] == 'dest'): continue          # a part may read what another writes
+            if memory is not None and (n.op in ('scatter', 'cat') or is_one(memory.strides[-1]) or is_one(memory.strides[-2])):
                 self.memories[n] = memory
                 self.written_by(n, t)
 

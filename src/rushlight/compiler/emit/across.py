@@ -110,4 +110,4 @@ class AcrossEmitter(Evaluator):
         row = Row(self, {**index, **{a: f.const(0) for a in self.along}})
         base, stride, dtype = row.store_base(s), s.strides.get(self.inner, 0), s.memory.dtype
         if is_one(stride): return values.store(f, v, values.address(f, base, column, dtype), dtype, mask)
-        return values.store_lanes(f, v, self.places(base, column, stride, dtype, v.width), dtype)
+        return values.store_lanes(f, v, self.spaced(base, column, stride, dtype, v.width), dtype)

@@ -169,7 +169,7 @@ class BesideEmitter(Evaluator):
     def put(self, row, at, s, v):
         f, base, stride, dtype = self.f, row.store_base(s), s.strides.get(self.inner, 0), s.memory.dtype
         if is_one(stride): return values.store(f, v, values.address(f, base, at.index, dtype), dtype)
-        return values.store_lanes(f, v, self.places(base, at.index, stride, dtype, at.width), dtype)
+        return values.store_lanes(f, v, self.spaced(base, at.index, stride, dtype, at.width), dtype)
 
 
 class Lanes:

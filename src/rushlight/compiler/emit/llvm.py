@@ -105,7 +105,7 @@ class Context:
         if is_one(stride): return index
         return index * self.n(stride)
 
-    def places(self, base, index, stride, dtype, width):
+    def spaced(self, base, index, stride, dtype, width):
         """The addresses of `width` elements `stride` apart. A product for each would cost as much as its load: one for four, and the other three are what a machine's
         addressing modes say."""
         f = self.f
@@ -248,7 +248,7 @@ class Row:
             v = self.element(x, at)
             if not is_one(s): v = v * f.splat(k.n(s), at.width)
             offsets = v if offsets is None else offsets + v
-        if offsets is None and valid is None and not is_zero(stride): return values.load_lanes(f, k.places(self.base(e), at.index, stride, e.dtype, at.width), e.dtype)
+        if offsets is None and valid is None and not is_zero(stride): return values.load_lanes(f, k.spaced(self.base(e), at.index, stride, e.dtype, at.width), e.dtype)
         addresses = []
         for lane in range(at.width):
             index = k.times(at.index + lane if lane else at.index, stride) if not is_zero(stride) else None
@@ -338,7 +338,7 @@ class Evaluator(Context):
             if is_zero(stride): return reduce.enter(f, values.load(f, p, dtype), dtype, kind)
             if is_one(stride):
                 return reduce.enter(f, values.load(f, values.address(f, p, at.index, dtype), dtype, at.width, at.mask), dtype, kind)
-            return reduce.enter(f, values.load_lanes(f, self.places(p, at.index, stride, dtype, at.width), dtype), dtype, kind)
+            return reduce.enter(f, values.load_lanes(f, self.spaced(p, at.index, stride, dtype, at.width), dtype), dtype, kind)
         load.identity = reduce.identities(f, a['kind'], dtype, at.width if not is_zero(stride) else 1)
         out = reduce.leave(f, reduce.combine_columns(f, a['kind'], dtype, load, count, ROWS), dtype, kind)
         return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
@@ -704,7 +704,7 @@ class NestEmitter(Evaluator):
             base, dtype = row.store_base(s), s.memory.dtype
             if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
             else:
-                lanes.append((v, self.places(base, at.index, stride, dtype, at.width), dtype))
+                lanes.append((v, self.spaced(base, at.index, stride, dtype, at.width), dtype))
         for v, p_, dtype in writes:
             if at.mask is not None and at.count is not None: values.store_some(f, v, p_, dtype, at.count)
             else: values.store(f, v, p_, dtype, at.mask)

@@ -107,4 +107,4 @@ class NarrowEmitter(Evaluator):
                 dtype, strides = s.memory.dtype, {a: x for a, x in s.strides.items() if a != self.row}
                 base = values.address(f, self.pointer(s.memory, s.offset), row.offset(strides, None if self.split_rows else self.times(block, s.step)), dtype)
                 result = reduce.leave(f, self.read(rooms[s], c, empty[s]), dtype, s.kind)
-                values.store_lanes(f, result, self.places(base, v, strides[self.inner], dtype, width), dtype)
+                values.store_lanes(f, result, self.spaced(base, v, strides[self.inner], dtype, width), dtype)

@@ -99,4 +99,4 @@ class SweepEmitter(Evaluator):
         width = (v[0] if isinstance(v, tuple) else v).width
         if self.inner is None: values.store(f, v, base, s.memory.dtype)
         elif is_one(stride): values.store(f, v, values.address(f, base, column, s.memory.dtype), s.memory.dtype, mask)
-        else: values.store_lanes(f, v, self.places(base, column, stride, s.memory.dtype, width), s.memory.dtype)
+        else: values.store_lanes(f, v, self.spaced(base, column, stride, s.memory.dtype, width), s.memory.dtype)
