@@ -172,3 +172,25 @@ class Viewed(Dataset):
     def __init__(self, items): self.items = items
     def __len__(self): return len(self.items)
     def __getitem__(self, i): return self.items[i]["a"]
+
+
+def test_too_few_descriptors_is_an_error_not_a_hang():
+    """In a process of its own: the limit is that of the whole process."""
+    import subprocess
+    import sys
+    program = """
+import multiprocessing.connection, os, resource, signal
+import rushlight as rl
+from rushlight.utils.data.transport import Channel
+here, there = map(Channel, multiprocessing.connection.Pipe())
+child = os.fork()
+if not child:
+    there.send([rl.full((2,), float(i)) for i in range(100)])
+    os._exit(0)
+signal.alarm(30)
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try: here.receive()
+except RuntimeError as error: print(error, len(os.listdir("/proc/self/fd")) < 30)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert answer.stdout.startswith("Too many open files: of 100 tensors") and answer.stdout.strip().endswith("True"), answer
