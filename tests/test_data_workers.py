@@ -264,3 +264,25 @@ def test_memory_comes_again():
             line = next(line for line in maps if int(line.split("-")[0], 16) <= batch.data_ptr() < int(line.split("-")[1].split()[0], 16))
         places.add(line.split()[4])                      # the memory object's number
     assert 1 <= len(places) <= 8
+
+
+def test_too_few_descriptors_is_an_error_not_a_hang():
+    """In a process of its own: the limit is that of the whole process."""
+    import subprocess
+    import sys
+    program = """
+import multiprocessing.connection, os, resource, signal
+import rushlight as rl
+from rushlight.utils.data.transport import Channel
+here, there = map(Channel, multiprocessing.connection.Pipe())
+child = os.fork()
+if not child:
+    there.send([rl.full((2,), float(i)) for i in range(100)])
+    os._exit(0)
+signal.alarm(30)
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try: here.receive()
+except RuntimeError as error: print(error, len(os.listdir("/proc/self/fd")) < 30)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert answer.stdout.startswith("Too many open files: of 100 tensors") and answer.stdout.strip().endswith("True"), answer

@@ -30,7 +30,7 @@ def _repeat_each(self, repeats, dim, output_size):
     return T.reshape(wide, x.shape[:d] + (x.shape[d] * repeats,) + x.shape[d + 1:])
 
 
-@op("fliplr(Tensor self) -> Tensor", rule=None, layout="contiguous", node="FlipBackward0", out=False, samples=arranging("matrix"))
+@op("fliplr(Tensor self) -> Tensor", rule=None, layout="like", node="FlipBackward0", out=False, samples=arranging("matrix"))
 def fliplr(x):
     """Columns in reverse order."""
     if x.ndim < 2:
@@ -38,7 +38,7 @@ def fliplr(x):
     return T.flip(x, (1,))
 
 
-@op("flipud(Tensor self) -> Tensor", rule=None, layout="contiguous", node="FlipBackward0", out=False, samples=arranging("matrix"))
+@op("flipud(Tensor self) -> Tensor", rule=None, layout="like", node="FlipBackward0", out=False, samples=arranging("matrix"))
 def flipud(x):
     """Rows in reverse order."""
     if x.ndim < 1:
@@ -99,7 +99,7 @@ def _need_shape(src, shape):
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {shape_text(src.shape)}, slice size = {shape_text(shape)}")
 
 
-@op("select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", rule=None, layout="contiguous", node="SelectScatterBackward0", out=OUT_TENSOR_DTYPE,
+@op("select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", rule=None, layout="like", node="SelectScatterBackward0", out=OUT_TENSOR_DTYPE,
     samples=arranging("select_scatter"))
 def select_scatter(self, src, dim, index):
     """self with one entry along `dim` replaced."""
@@ -116,7 +116,7 @@ def select_scatter(self, src, dim, index):
     return T.where(T.prim("eq", T.iota(n, d, self.ndim), T.size(place, "i64")), row, self)
 
 
-@op("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", rule=None, layout="contiguous",
+@op("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", rule=None, layout="like",
     node="SliceScatterBackward0", out=OUT_TENSOR_DTYPE, samples=arranging("slice_scatter"))
 def slice_scatter(self, src, dim, start, end, step):
     """self with `self[start:end:step]` along `dim` replaced."""
@@ -143,7 +143,7 @@ def _bound(value, n):
     return value if value < n else n
 
 
-@op("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", rule=None, layout="contiguous",
+@op("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", rule=None, layout="like",
     node="DiagonalScatterBackward0", out=OUT_TENSOR_DTYPE, samples=arranging("diagonal_scatter"))
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """self with a diagonal replaced."""

@@ -316,7 +316,7 @@ def repeat(x, repeats):
     return T.reshape(out, tuple(r * s for r, s in zip(repeats, shape)))
 
 
-@op("flip(Tensor self, int[1] dims) -> Tensor", rule=None, layout="contiguous", node="FlipBackward0", out=False, samples=joining("flip"))
+@op("flip(Tensor self, int[1] dims) -> Tensor", rule=None, layout="like", node="FlipBackward0", out=False, samples=joining("flip"))
 def flip(x, dims):
     """The elements in reverse order along `dims`."""
     return T.flip(x, wrap_dims(dims, x.ndim)) if dims and x.ndim else x

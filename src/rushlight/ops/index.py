@@ -208,7 +208,7 @@ def index_copy(self, dim, index, source):
 
 
 @op(["index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", "index_fill(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"],
-    rule=None, inplace=True, layout="contiguous", node="IndexFillBackward0", out=False, separate=True, samples=indexing("index_fill"))
+    rule=None, inplace=True, layout="like", node="IndexFillBackward0", out=False, separate=True, samples=indexing("index_fill"))
 def index_fill(self, dim, index, value):
     """self with the entries named by `index` along `dim` set to one value."""
     d = wrap_dim(dim, self.ndim)
@@ -298,7 +298,7 @@ def index(self, indices):
     return T.expand(T.load(self, at), shape)
 
 
-@op("_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="contiguous",
+@op("_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", rule=None, inplace=True, layout="like",
     on="-", out=False, node="IndexPutBackward0", samples=indexing("index_put"))
 def _index_put(self, indices, values, accumulate):
     """self with `values` written, or added, at `self[i, j, ...]`; masks have become positions (`functions.index_put`)."""

@@ -35,7 +35,7 @@ def index_reduce(self, dim, index, source, reduce, include_self):
     return T.reshape(combined(x, at, src, reduce, include_self), self.shape)
 
 
-@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", rule=None, once=True, inplace=True, layout="contiguous", node="PutBackward0", out=False, separate=True,
+@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", rule=None, once=True, inplace=True, layout="like", node="PutBackward0", out=False, separate=True,
     samples=copying("put"))
 def put(self, index, source, accumulate):
     """self with the elements at `index`, counted as in one row, replaced by those of `source`, or these added to them."""

@@ -93,19 +93,24 @@ class Channel:
     def receive(self):
         length, count = HEADER.unpack(self._exactly(HEADER.size))
         handles: list[int] = []
-        while len(handles) < count: handles += self._handles(count - len(handles))
-        try: return _Unpickler(io.BytesIO(self._exactly(length)), handles).load()
+        try:
+            while len(handles) < count: handles += self._handles(count - len(handles))
+            return _Unpickler(io.BytesIO(self._exactly(length)), handles).load()
         finally:
             for fd in handles:
                 if fd >= 0: os.close(fd)
 
     def _handles(self, wanted):
         room = min(wanted, AT_ONCE)
-        data, extra, _, _ = self.socket.recvmsg(1, socket.CMSG_SPACE(room * 4))
+        data, extra, flags, _ = self.socket.recvmsg(1, socket.CMSG_SPACE(room * 4))
         if not data: raise Closed("the other process is gone")
         found = array.array("i")
         for level, kind, part in extra:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS: found.frombytes(part[:len(part) - len(part) % 4])
+        if flags & socket.MSG_CTRUNC or len(found) < room:       # the system dropped what this process has no room for: waiting for it would never end
+            for fd in found: os.close(fd)
+            raise RuntimeError(f"Too many open files: of {room} tensors in shared memory only {len(found)} could be received. Raise the limit (ulimit -n), hold fewer batches, "
+                               "or send fewer tensors in one batch")
         return found.tolist()
 
     def _exactly(self, count):
