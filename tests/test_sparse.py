@@ -496,7 +496,7 @@ def test_optimizers_move_as_with_dense_gradients(kind, options):
     for table in tables:
         with torch.no_grad(): table.weight.copy_(start)
         optimizer = getattr(torch.optim, kind)(table.parameters(), **options)
-        for step in range(4):
+        for _ in range(4):
             optimizer.zero_grad()
             table(torch.tensor([0, 2, 2, 3])).square().sum().backward()            # the same rows at each step: momentum has nothing to move besides
             optimizer.step()
