@@ -121,6 +121,7 @@ static bool expand_masks(Tensor* self, const Indices& given, Indices* out) {
   for (int dim = 0; dim < n; dim++) {
     Tensor* t = given.at[dim];
     if (!t) continue;
+    if (RL_UNLIKELY(t->bits & T_SPARSE)) { raise(PyExc_NotImplementedError, "a sparse tensor is no index: take its to_dense() or its indices()"); return false; }
     DType d = t->layout->dtype;
     if (!is_mask(t)) {
       if (d != DType::Int64 && d != DType::Int32) { raise(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors"); return false; }
@@ -607,6 +608,10 @@ int index_set(PyObject* object, PyObject* key, PyObject* value) {
   }
   if (!is_tensor(value) && !is_number(value)) {
     raise(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, scalar_type_name(self->layout->dtype));
+    return -1;
+  }
+  if (is_tensor(value) && RL_UNLIKELY(((Tensor*)value)->bits & T_SPARSE)) {
+    raise(PyExc_RuntimeError, "copy_() between dense and sparse Tensors is not implemented! Assign value.to_dense()");
     return -1;
   }
   if (key == Py_Ellipsis) return write(self, value) ? 0 : -1;

@@ -95,7 +95,7 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* m = PyModule_Create(&definition);
   if (!m) return nullptr;
   bool (*const parts[])(PyObject*) = {init_dtype, init_layout, init_storage, init_tensor, init_views, init_op, init_plan, init_loader,
-    init_threads, init_tape, init_function, init_interop, init_construct, init_index, init_rng, init_sort, init_unique, init_distributions, init_ctc, init_record, init_lapack, init_fft};
+    init_threads, init_tape, init_function, init_interop, init_construct, init_index, init_rng, init_sort, init_unique, init_distributions, init_ctc, init_record, init_lapack, init_fft, init_sparse};
   for (auto part : parts)
     if (!part(m)) { Py_DECREF(m); return nullptr; }
   return m;

@@ -337,6 +337,6 @@ bool int_list(PyObject*, std::vector<int64_t>*);               // any sequence o
 bool init_dtype(PyObject* m); bool init_layout(PyObject* m); bool init_storage(PyObject* m); bool init_tensor(PyObject* m);
 bool init_views(PyObject* m); bool init_op(PyObject* m); bool init_plan(PyObject* m); bool init_loader(PyObject* m);
 bool init_threads(PyObject* m); bool init_tape(PyObject* m); bool init_function(PyObject* m); bool init_interop(PyObject* m);
-bool init_construct(PyObject* m); bool init_index(PyObject* m); bool init_rng(PyObject* m); bool init_sort(PyObject* m); bool init_unique(PyObject* m); bool init_distributions(PyObject* m); bool init_ctc(PyObject* m); bool init_record(PyObject* m); bool init_lapack(PyObject* m); bool init_fft(PyObject* m);
+bool init_construct(PyObject* m); bool init_index(PyObject* m); bool init_rng(PyObject* m); bool init_sort(PyObject* m); bool init_unique(PyObject* m); bool init_distributions(PyObject* m); bool init_ctc(PyObject* m); bool init_record(PyObject* m); bool init_lapack(PyObject* m); bool init_fft(PyObject* m); bool init_sparse(PyObject* m);
 
 }  // namespace rl

@@ -291,6 +291,7 @@ static int put_data(PyObject* o, PyObject* value, void*) {
   if (!value) { raise(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"); return -1; }
   if (!is_tensor(value)) { raise(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name); return -1; }
   Tensor* source = self_of(value);
+  if ((source->bits & T_SPARSE) != (t->bits & T_SPARSE)) { raise(PyExc_RuntimeError, "incompatible tensor type: the data of a dense tensor cannot be set to those of a sparse one"); return -1; }
   char kind = DTYPES[(int)source->layout->dtype].kind;
   if (t->requires_grad && kind != 'f' && kind != 'c') { raise(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"); return -1; }
   if (!t->version && t->storage != source->storage && !version_own(t, t->storage->version)) return -1;      // the counter stays with the tensor

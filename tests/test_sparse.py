@@ -572,3 +572,75 @@ def test_import_does_not_read_it():
     import sys
     code = "import rushlight, sys; rushlight.ones(2) + 1; sys.exit('rushlight.sparse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# ----------------------------------------------------------------------------------------------- transforms, modes, C++ doors
+def from_values(s): return lambda v: torch.sparse_coo_tensor(s.indices(), v, s.shape, is_coalesced=True)
+
+
+def test_vmap_and_forward_mode_look_inside():
+    x = matrix(3, 3)
+    s, d = x.to_sparse(), torch.randn(3, 2)
+    made, rows, many = from_values(s), torch.randn(4, 3), torch.randn(4, s._nnz())
+    assert_close(torch.vmap(lambda v: s @ v)(rows), rows @ x.t())
+    assert_close(torch.vmap(lambda v: made(v) @ d)(many), torch.stack([made(v) @ d for v in many]))
+    assert_close(torch.vmap(torch.func.grad(lambda v: made(v).sin().to_dense().sum()))(many), many.cos())
+    assert_close(torch.func.jvp(lambda d: s @ d, (d,), (2 * d,))[1], 2 * (x @ d))
+    v = s.values()
+    assert_close(torch.func.jvp(lambda v: made(v).sin().to_dense(), (v,), (torch.ones_like(v),))[1], torch.where(x != 0, x.cos(), 0))
+    forwards, backwards = (jacobian(lambda v: torch.sparse.mm(made(v), d).sin())(v) for jacobian in (torch.func.jacfwd, torch.func.jacrev))
+    assert_close(forwards, backwards)
+    with pytest.raises(NotImplementedError): torch.vmap(lambda t: t * 2)(s)
+    with pytest.raises(NotImplementedError): torch.func.jvp(lambda t: t * 2, (s,), (s,))
+
+
+def test_modes_and_recording():
+    x = matrix(4, 4)
+    s, d = x.to_sparse_csr(), torch.randn(4, 2)
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        seen: list = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+    with Mode(): made = s @ d
+    assert_close(made, x @ d)
+    assert "matmul" in Mode.seen
+    assert torch.equal(torch.compile(lambda s, d: (s @ d).relu() + 1)(s, d), (s @ d).relu() + 1)
+    with torch.inference_mode(): assert (s * 2).is_inference()
+    with torch.autograd.detect_anomaly(check_nan=True):
+        w = x.clone().requires_grad_()
+        torch.sparse.mm(w.to_sparse(), d).sum().backward()
+
+
+def test_doors_in_the_runtime():
+    """Places where C++ takes a tensor without asking anyone: copied by its parts, or refused before anything is written."""
+    s, x = matrix(3, 3).to_sparse(), torch.ones(3, 3)
+    with pytest.warns(UserWarning, match="copy construct"): same(torch.tensor(s), matrix(3, 3))
+    assert torch.as_tensor(s) is s and torch.as_tensor(s, dtype=torch.float64).dtype is torch.float64
+    for key in (slice(None), Ellipsis, 0, torch.tensor([0, 1, 2])):
+        with pytest.raises(RuntimeError, match="between dense and sparse"): x[key] = s
+    with pytest.raises(RuntimeError, match="between dense and sparse"): x.copy_(s)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"): x.data = s
+    with pytest.raises(NotImplementedError, match="no index"): x[s.long()]
+    with pytest.raises(NotImplementedError, match="no index"): x[s.bool()]
+    assert torch.equal(x, torch.ones(3, 3))
+    with pytest.raises(RuntimeError, match="rows or columns"):
+        from rushlight import registry
+        rows = torch.tensor([0, 1])
+        registry.find("_sparse_sparse_terms").op.function(rows, torch.tensor([7]), rows, torch.tensor([0]), 1)
+
+
+def test_threads_give_the_same_bits():
+    torch.manual_seed(0)
+    places, d = torch.randint(0, 2000, (2, 20_000)), torch.randn(2000, 70)
+    s, before, found = torch.sparse_coo_tensor(places, torch.randn(20_000), (2000, 2000)), torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            c = s.coalesce()
+            found.append([c.values(), c @ d, torch.sparse.mm(c.to_sparse_csr(), d, "amax"), (c @ c).values(), torch.sparse.softmax(c, 1).values()])
+    finally: torch.set_num_threads(before)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other))

@@ -45,6 +45,10 @@ def dispatch(function, types, args, kwargs):
     found = _overloaded(args, kwargs)
     kinds = tuple(type(f) for f in found)
     mode = _C.top_mode() if hasattr(_C, "top_mode") else None
+    if mode is not None and getattr(mode, "looks_inside", False):
+        # A level of differentiation or of a batch knows operators on dense tensors: it is shown those that a sparse tensor's are made of.
+        for value in found:
+            if getattr(type(value), "is_made_of_operators", False): return type(value).__torch_function__(function, kinds, args, kwargs)
     if mode is not None:
         with _C.without_mode():
             result = mode.__torch_function__(function, kinds, args, kwargs)

@@ -101,6 +101,8 @@ def places_and_matrices(kind: str) -> Maker:
         if kind == "product":
             return [Sample(places(9, 4), places(9, 6), t(9), t(6, 3), 4), Sample(places(1, 1), places(1, 2), t(1), t(2, 40), 1),
                     Sample(places(0, 1), places(0, 1), t(0), t(3, 2), 5), Sample(places(300, 7), places(300, 50), t(300), t(50, 33), 7)]
+        if kind == "terms":
+            return [Sample(places(12, 5), places(12, 4), places(12, 7), t(5), t(4), 7), Sample(places(0, 1), places(0, 1), places(0, 1), t(3), t(2), 2)]
         if kind == "extreme":
             return [Sample(places(9, 4), places(9, 6), t(9), t(6, 3), 5, largest) for largest in (True, False)] + [
                 Sample(places(0, 1), places(0, 1), t(0), t(3, 2), 5, True), Sample(places(300, 7), places(300, 50), t(300), t(50, 33), 7, False)]

@@ -90,12 +90,10 @@ def test_same_signature_and_refusals(name):
         kwargs, given = entry.optimizer_error_input.kwargs, entry.optimizer_error_input.params
         if "CONSTRUCTION" not in entry.error_on.name or entry.error_type is UserWarning:
             continue
-        if any(isinstance(p, torch.Tensor) and p.is_sparse for p in (given if isinstance(given, list) else [])) or "dense parameter" in entry.error_regex:
-            continue                                  # sparse parameters cannot be made here
-
         def mine(value):
             if isinstance(value, torch.Tensor):
-                tensor = rl.tensor(value.detach().numpy())
+                tensor = rl.tensor(value.detach().to_dense().numpy())
+                if value.is_sparse: return tensor.to_sparse()
                 return rl.nn.Parameter(tensor) if value.requires_grad else tensor
             if isinstance(value, dict):
                 return {k: mine(v) for k, v in value.items()}

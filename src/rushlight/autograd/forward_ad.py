@@ -37,6 +37,8 @@ def _flat(values):
 class Level:
     """One level of forward differentiation, as a mode. Calls without a dual operand pass through."""
 
+    looks_inside = True                            # of sparse tensors (overrides.dispatch)
+
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if not any(tangent_of(t, self) is not None for t in _flat([*args, *kwargs.values()])): return function(*args, **kwargs)
@@ -149,6 +151,8 @@ def make_dual(tensor, tangent, *, level=None):
     if _level is None:
         raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
     for what, t in (("primal", tensor), ("tangent", tangent)):
+        if t.layout is not _C.strided:
+            raise NotImplementedError(f"make_dual(): the {what} has the layout {t.layout}; a sparse tensor carries no tangent, but its values do: make the dual of them")
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tensor.shape != tangent.shape:

@@ -28,6 +28,8 @@ def _op(name): return registry.find(name).op.function
 class Level:
     """One vmap under way."""
 
+    looks_inside = True                            # of sparse tensors (overrides.dispatch)
+
     def __init__(self, size, randomness): self.size, self.randomness = size, randomness
 
     # -- stand-ins
@@ -39,6 +41,7 @@ class Level:
 
     def wrap(self, batch):
         """The stand-in for a batch."""
+        if batch.layout is not _C.strided: raise NotImplementedError(f"vmap: tensors of layout {batch.layout} cannot be batched; their values can")
         with _C.disable_torch_function(): example = batch.detach()
         with _C.disable_torch_function(): example = example.select(0, 0)
         example.__dict__["_batches"] = {self: batch}

@@ -72,3 +72,18 @@ def _sparse_sampled_mm(rows, columns, left, right):
     of = T.reshape(T.check(T.cast(columns, "i64"), 0, right.shape[0], _COLUMNS), (n, 1))
     along = T.iota(left.shape[1], 1, 2)
     return T.reshape(T.reduce("sum", T.load(left, [at, along]) * T.load(right, [of, along]), (1,)), (n,))
+
+
+@op("_sparse_sparse_terms(Tensor outer, Tensor inner, Tensor other_outer, Tensor other_inner, SymInt columns) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    native="_sparse_sparse_terms", on="-", out=False, differentiable=False)
+def _sparse_sparse_terms(outer, inner, other_outer, other_inner, columns):
+    """Which values a product of two sparse matrices (CSR) multiplies, where each term goes, and the pattern of the result: see `csrc/sparse.cpp`."""
+
+
+@op("_sparse_term_sums(Tensor left, Tensor right, Tensor places, Tensor values, Tensor others, SymInt count) -> Tensor", rule="same", promote=("values", "others"), on="-",
+    layout="contiguous", out=False, node="SparseSparseMatmulBackward0", samples=places_and_matrices("terms"))
+def _sparse_term_sums(left, right, places, values, others, count):
+    """`count` sums of products `values[left] * others[right]`, each added to the one at its place."""
+    inside = lambda index, size, what: T.check(T.cast(index, "i64"), 0, size, ("IndexError", f"{what} {{value}} is out of range for {{size}}"))
+    terms = T.load(values, [inside(left, values.shape[0], "value")]) * T.load(others, [inside(right, others.shape[0], "value")])
+    return T.scatter(T.expand(T.const(0, values.dtype), (count,)), [inside(places, count, "place")], terms, "add")

@@ -8,9 +8,9 @@ import rushlight as rl
 
 from .. import registry
 from ..autograd.function import Function
-from .convert import coalesce, compressed, to_coo
+from .convert import compressed, to_coo
 from .dispatch import handles
-from .pattern import COO, CSR, Pattern, outer_of
+from .pattern import COO, CSR, Pattern
 from .tensor import assemble, is_sparse, named, refuse, sparse_like, values_of
 
 _TYPES = {rl.float32: "Float", rl.float64: "Double", rl.float16: "Half", rl.bfloat16: "BFloat16", rl.int64: "Long", rl.int32: "Int", rl.complex64: "ComplexFloat",
@@ -79,18 +79,13 @@ def full_product(a, b):
 
 def _sparse_sparse(a, b):
     """Each stored (i, k) of a meets the stored elements of row k of b; what falls on one place is added up."""
-    layout, shape = a.layout if a.layout is b.layout else COO, (a.shape[0], b.shape[1])
-    a, b = to_coo(a), coalesce(to_coo(b))
-    (rows, inner), (lines, columns) = a._pattern.places(), b._pattern.places()
-    begin = outer_of(lines, b.shape[0])
-    lengths = begin.diff().index_select(0, inner)
-    left = rl.repeat_interleave(rl.arange(rows.shape[0]), lengths)
-    ends = lengths.cumsum(0)
-    right = rl.arange(left.shape[0]) + (begin.index_select(0, inner) - (ends - lengths)).index_select(0, left)
-    values = values_of(a).index_select(0, left) * values_of(b).index_select(0, right)
-    places = rl.stack([rows.index_select(0, left), columns.index_select(0, right)])
-    out = coalesce(assemble(Pattern(COO, shape, (places,), coalesced=False), values))
-    return out if layout is COO else compressed(out, layout)
+    layout = a.layout if a.layout is b.layout else COO
+    a, b = compressed(a, CSR), compressed(b, CSR)
+    rows = [i.to(rl.int64) for s in (a, b) for i in s._pattern.indices]
+    left, right, places, outer, inner = registry.find("_sparse_sparse_terms").op.function(*rows, b.shape[1])
+    values = registry.find("_sparse_term_sums").op.function(left, right, places, values_of(a), values_of(b), inner.shape[0])
+    out = assemble(Pattern(CSR, (a.shape[0], b.shape[1]), (outer, inner)), values)
+    return out if layout is CSR else to_coo(out) if layout is COO else compressed(out, layout)
 
 
 # ------------------------------------------------------------------------------------------------------ torch's names

@@ -22,6 +22,7 @@ class SparseTensor(Tensor):
 
     _pattern: Pattern
     _stored: Tensor
+    is_made_of_operators = True            # see overrides.dispatch
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -117,6 +118,12 @@ class SparseTensor(Tensor):
     def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, **kwargs):
         return _C.tensor(data, dtype=dtype or self.dtype, requires_grad=requires_grad)
 
+    def share_memory_(self):
+        for part in (*self._pattern.indices, self._stored): part.share_memory_()
+        return self
+
+    def is_shared(self): return self._stored.is_shared()
+
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
@@ -158,7 +165,8 @@ def refuse(name: str, tensor):
 def bare(pattern: Pattern, values) -> SparseTensor:
     """A sparse tensor outside the graph."""
     new = Tensor._make_sparse(SparseTensor, rl.empty(pattern.size, dtype=values.dtype, device="meta"))
-    new._pattern, new._stored = pattern, values.detach()
+    # Under vmap and forward differentiation the values carry their batch or tangent with them.
+    new._pattern, new._stored = pattern, values if _C.top_mode() is not None and not values.requires_grad else values.detach()
     return new
 
 
@@ -206,6 +214,8 @@ def values_of(s: SparseTensor):
 
 def assemble(pattern: Pattern, values) -> SparseTensor:
     """A sparse tensor of these values; the values' gradient is the tensor's at the places of the pattern."""
+    if values.requires_grad and _C.top_mode() is not None and not values.__dict__.keys().isdisjoint(("_tangents", "_batches")):
+        raise NotImplementedError(f"a tensor of layout {pattern.layout} whose values require a gradient, inside vmap or forward differentiation, is not available")
     return _Assemble.apply(values, pattern) if values.requires_grad else bare(pattern, values)
 
 
