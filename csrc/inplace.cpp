@@ -170,9 +170,20 @@ static bool fit_out(Tensor* dest, const Layout* want) {
         "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).";
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) return false;
   }
+  // It gets the result's strides too (columns of LAPACK's), and the memory they reach.
+  int64_t reach = 1;
+  for (int d = 0; d < want->ndim; d++) reach += (want->shape()[d] - 1) * want->strides()[d];
   PyObject* size = int_tuple(want->shape(), want->ndim);
-  PyObject* r = size ? PyObject_CallMethod((PyObject*)dest, "resize_", "(O)", size) : nullptr;
+  PyObject* strides = int_tuple(want->strides(), want->ndim);
+  const bool rows = (want->flags & L_CONTIGUOUS) || !want->numel;
+  PyObject* r = !size || !strides ? nullptr : rows ? PyObject_CallMethod((PyObject*)dest, "resize_", "(O)", size)
+                                                   : PyObject_CallMethod((PyObject*)dest, "resize_", "((L))", (long long)reach);
+  if (r && !rows) {
+    Py_DECREF(r);
+    r = PyObject_CallMethod((PyObject*)dest, "as_strided_", "(OO)", size, strides);
+  }
   Py_XDECREF(size);
+  Py_XDECREF(strides);
   Py_XDECREF(r);
   return r != nullptr;
 }

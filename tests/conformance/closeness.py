@@ -20,7 +20,6 @@ DOUBLE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 ROUNDING = 1e-4
 
 
-@functools.cache
 def stated_tolerances(info) -> dict:
     """op_db's overrides for comparing values on this device: (rtol, atol) by dtype, torch.testing's for the others."""
     out = dict(TOLERANCE)

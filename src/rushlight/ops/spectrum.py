@@ -129,6 +129,7 @@ def _(grad, self, UPLO):
 
 
 # -------------------------------------------------------------------------------------------------------------- general matrices
+WIDER = {"f32": "f64", "c64": "c128"}
 SMALL = 32             # Up to this order double precision costs little more than single, and eigenvectors of matrices far from normal need its digits.
 
 
@@ -483,11 +484,15 @@ def _lstsq_gradient(grads, results, a, b):
     if T.is_complex(x.dtype): a, b = T.conj(a), T.conj(b)
     vector = _is_vector(a, b)
     column = lambda v: None if v is None else T.unsqueeze(v, v.ndim) if vector else v
-    g, right, x = column(g), column(b), column(x)
+    g, right, x, given = column(g), column(b), column(x), x.dtype
+    if smaller(a) <= SMALL:                                          # cheap in double precision, and the pseudo-inverse's errors would show
+        double = lambda v: None if v is None else T.cast(v, WIDER.get(v.dtype, v.dtype))
+        a, right, g, g_residuals = double(a), double(right), double(g), double(g_residuals)
+        x = matmul(linalg_pinv(a), right)
     g_a = g_b = None
     if g is not None:
         # Golub and Pereyra's derivative of the pseudo-inverse P, applied to the right side: dx = P db - P dA x + (I - P A) dA^H P^H x + P P^H dA^H (b - A x).
-        # No product is larger than the right side, and x, which is known already, is not computed again from P.
+        # No product is larger than the right side.
         inverse = linalg_pinv(a)
         h = adjoint(inverse)
         g_b = matmul(h, g)
@@ -496,6 +501,7 @@ def _lstsq_gradient(grads, results, a, b):
         more = 2 * (matmul(a, x) - right) * spread(g_residuals, x.dtype)
         g_a = matmul(more, adjoint(x)) if g_a is None else g_a + matmul(more, adjoint(x))
         g_b = -more if g_b is None else g_b - more
+    g_a, g_b = (None if v is None else T.cast(v, given) for v in (g_a, g_b))
     return g_a, g_b if g_b is None or not vector else T.reshape(g_b, g_b.shape[:-1])
 
 
