@@ -53,8 +53,6 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if is_grads_batched:
-        raise NotImplementedError("grad(): is_grads_batched=True is not implemented; call grad() once per row of grad_outputs")
     if not only_inputs:
         import warnings
 
@@ -65,6 +63,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = None if grad_outputs is None else _as_tuple(grad_outputs)
+    if is_grads_batched:
+        return _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
     results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
                               bool(allow_unused) or materialize_grads, False)
     if materialize_grads and any(result is None for result in results):
@@ -72,6 +72,31 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))
     return results
+
+
+def _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads) -> tuple:
+    """`is_grads_batched`: the first dimension of every gradient counts examples; so does that of the results."""
+    given = [g for g in gradients or () if g is not None]
+    sizes = {g.shape[0] if g.dim() else None for g in given}
+    if len(sizes) != 1 or None in sizes:
+        raise RuntimeError("is_grads_batched=True: every grad_output needs a first dimension, of one size for all; got shapes "
+                           f"{[tuple(g.shape) for g in given]}")
+    for i, (out, g) in enumerate(zip(outputs, gradients)):
+        if g is not None and isinstance(out, Tensor) and g.shape[1:] != out.shape:
+            raise RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+                               "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+                               f"grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {out.shape}.")
+    count = sizes.pop()
+    keep = create_graph if retain_graph is None else retain_graph
+    rows = [grad(outputs, inputs, [None if g is None else g[i] for g in gradients], retain_graph=keep or i + 1 < count, create_graph=create_graph,
+                 allow_unused=allow_unused, materialize_grads=materialize_grads) for i in range(count)]
+    return tuple(None if column[0] is None else _stack(column) for column in zip(*rows))
+
+
+def _stack(tensors):
+    import rushlight
+
+    return rushlight.stack(tensors)
 
 
 def _zeros_like(tensor, requires_grad: bool):
