@@ -53,8 +53,6 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if is_grads_batched:
-        return _grad_of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     if not only_inputs:
         import warnings
 
@@ -65,6 +63,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = None if grad_outputs is None else _as_tuple(grad_outputs)
+    if is_grads_batched:
+        return _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
     results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
                               bool(allow_unused) or materialize_grads, False)
     if materialize_grads and any(result is None for result in results):
@@ -74,18 +74,29 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     return results
 
 
-def _grad_of_each(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads):
-    """is_grads_batched: one gradient for each row of grad_outputs, stacked."""
-    import rushlight as rl
-
-    batches = () if grad_outputs is None else _as_tuple(grad_outputs)
-    sizes = {g.shape[0] if g.ndim else None for g in batches if g is not None}
+def _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads) -> tuple:
+    """`is_grads_batched`: the first dimension of every gradient counts examples; so does that of the results."""
+    given = [g for g in gradients or () if g is not None]
+    sizes = {g.shape[0] if g.dim() else None for g in given}
     if len(sizes) != 1 or None in sizes or 0 in sizes:
-        raise ValueError(f"grad(): with is_grads_batched=True all grad_outputs need the same first dimension, at least 1; they have {sorted(sizes, key=str)}")
-    count, keep = sizes.pop(), create_graph if retain_graph is None else retain_graph
-    rows = [grad(outputs, inputs, tuple(None if g is None else g[i] for g in batches), keep or i + 1 < count, create_graph, True, allow_unused, False, materialize_grads)
-            for i in range(count)]
-    return tuple(None if column[0] is None else rl.stack(column) for column in zip(*rows))
+        raise RuntimeError("is_grads_batched=True: every grad_output needs a first dimension, of one size for all and not empty; got shapes "
+                           f"{[tuple(g.shape) for g in given]}")
+    for i, (out, g) in enumerate(zip(outputs, gradients)):
+        if g is not None and isinstance(out, Tensor) and g.shape[1:] != out.shape:
+            raise RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+                               "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+                               f"grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {out.shape}.")
+    count = sizes.pop()
+    keep = create_graph if retain_graph is None else retain_graph
+    rows = [grad(outputs, inputs, [None if g is None else g[i] for g in gradients], retain_graph=keep or i + 1 < count, create_graph=create_graph,
+                 allow_unused=allow_unused, materialize_grads=materialize_grads) for i in range(count)]
+    return tuple(None if column[0] is None else _stack(column) for column in zip(*rows))
+
+
+def _stack(tensors):
+    import rushlight
+
+    return rushlight.stack(tensors)
 
 
 def _zeros_like(tensor, requires_grad: bool):

@@ -145,7 +145,7 @@ def _pdist_samples(seed=0):
     return [Sample(_draw(rng, shape, -2, 2), p) for shape in ((5, 3), (2, 40), (1, 4), (9, 1), (40, 3)) for p in (2.0, 1.0, 3.0, math.inf)]
 
 
-@op("pdist(Tensor self, float! p=2) -> Tensor", rule=None, on="F torch", layout="contiguous", out=False, node="PdistBackward0", samples=_pdist_samples)
+@op("pdist(Tensor self, float! p=2) -> Tensor", once=True, rule=None, on="F torch", layout="contiguous", out=False, node="PdistBackward0", samples=_pdist_samples)
 def pdist(self, p):
     """The p-norm distances between all pairs of rows, as the upper triangle of `cdist(x, x)` read row by row."""
     if self.ndim != 2:

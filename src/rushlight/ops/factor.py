@@ -393,7 +393,7 @@ def diagonal_scaled(tau, k):
     return T.where(T.prim("eq", i, j), T.unsqueeze(tau, tau.ndim), T.const(0, tau.dtype))
 
 
-@op("householder_product(Tensor input, Tensor tau) -> Tensor", on="linalg", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
+@op("householder_product(Tensor input, Tensor tau) -> Tensor", once=True, on="linalg", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
 def linalg_householder_product(input, tau):
     """The first columns of the product of the reflections that geqrf returns."""
     _need_reflectors(input, tau)

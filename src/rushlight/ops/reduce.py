@@ -54,7 +54,7 @@ def mean(x, dim, keepdim, dtype):
 
 
 @op(["prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", "prod(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"],
-    rule="acc", node=_of_all_or("dim", "ProdBackward0", "ProdBackward1"), layout="contiguous", samples=reduction(high=1.3))
+    rule="acc", once=True, node=_of_all_or("dim", "ProdBackward0", "ProdBackward1"), layout="contiguous", samples=reduction(high=1.3))
 def prod(self, dim=None, keepdim=False, dtype=None):
     """The product over `dim`."""
     dims = wrap_dims(dim, self.ndim)
@@ -105,7 +105,7 @@ def _extreme(name, doc):
         _need_elements(x, dims, name)
         return drop_dims(T.reduce(name, x, dims), dims, keepdim)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, int[1]? dim=[], bool keepdim=False) -> Tensor", rule="keep", node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self, int[1]? dim=[], bool keepdim=False) -> Tensor", rule="keep", once=True, node=f"{name.capitalize()}Backward0",
               layout="contiguous", out=_SAME_DTYPE, refuses="c", kernel=f"{name[1:]}_values_cpu", samples=reduction())(body)
 
 

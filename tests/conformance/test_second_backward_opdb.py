@@ -1,0 +1,45 @@
+"""Whether a second backward is refused, for every differentiable operator of op_db: torch's verdict."""
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bridge import flatten  # noqa: E402
+from opdb import _both, entries, samples_of  # noqa: E402
+
+import rushlight as rl  # noqa: E402
+
+PART = 8
+TABLE = [e for e in entries() if e[1].supports_autograd and torch.float32 in e[1].dtypes]
+# Edges where torch keeps something beside the point (a multiplication by one, a sum it takes for a mean), or leaves the input as it is.
+LEFT_OUT = {"norm", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout/with_train",
+            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "sum_to_size", "stft", "linalg.eig", "ormqr"}
+
+
+def verdict(result, library):
+    """True: the second one is refused; None: there is no first."""
+    outs = [t for t in flatten([result]) if isinstance(t, library.Tensor) and t.requires_grad and t.grad_fn is not None]
+    if not outs: return None
+    grads = [library.ones_like(t) for t in outs]
+    try: library.autograd.backward(outs, grads)
+    except RuntimeError: return None
+    try: library.autograd.backward(outs, grads)
+    except RuntimeError as error:
+        assert "Trying to backward through the graph a second time" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("first", range(0, len(TABLE), PART))
+def test_verdicts(first):
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, info, ours in TABLE[first:first + PART]:
+            for number, sample in enumerate(samples_of(info, torch.float32, True, 4) if name not in LEFT_OUT else ()):
+                expected, got, *_ = _both(info, ours, sample)
+                if expected.error is not None or got.error is not None: continue
+                theirs, mine = verdict(expected.result, torch), verdict(got.result, rl)
+                if theirs != mine: found.append(f"{name} sample {number}: refused {mine}, torch {theirs}")
+    assert not found, "\n".join(found)
