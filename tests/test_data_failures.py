@@ -76,7 +76,8 @@ def test_a_worker_killed_from_outside(persistent):
 
 
 PROGRAM = """
-    import multiprocessing, sys
+    import multiprocessing, signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)          # a shell's background jobs are started with it ignored
     sys.path.insert(0, {here!r})
     import rushlight as rl
     from rushlight.utils.data import DataLoader
@@ -143,7 +144,10 @@ def test_ctrl_c_leaves_no_process_and_no_file(method):
     before = shared_files()
     program = loading_program(method)
     os.killpg(program.pid, signal.SIGINT)                                     # what a terminal does: the whole group
-    _, errors = program.communicate(timeout=60)
+    try: _, errors = program.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)
+        raise
     assert "KeyboardInterrupt" in errors and program.returncode != 0
     assert gone(program.pid), group_members(program.pid)
     assert shared_files() <= before
@@ -179,9 +183,11 @@ SMALL = """
     assert rl.zeros(1000).share_memory_().is_shared()
     big = rl.ones(3 << 18)
     for share in (lambda: big.share_memory_(), lambda: next(iter(DataLoader(big.view(3, -1), batch_size=3, num_workers=1)))):
+        message = ""
         try: share()
-        except RuntimeError as error: found = re.search({sizes!r}, str(error))
-        assert found and int(found[1]) == 3 << 20 and int(found[2]) <= 1 << 20 and "/dev/shm" in found[0], str(error)
+        except RuntimeError as error: message = str(error)
+        found = re.search({sizes!r}, message)
+        assert found and 0 <= int(found[1]) - (3 << 20) < 4096 and int(found[2]) <= 1 << 20 and "/dev/shm" in found[0], message
     assert big.sum().item() == 3 << 18 and not big.is_shared()
     batch = next(iter(DataLoader(big.view(-1, 64), batch_size=3, num_workers=1)))
     assert batch.sum().item() == 192 and batch.is_shared()

@@ -159,7 +159,7 @@ def _(grad, self):
     return T.where(T.prim("le", self, T.const(-3, self.dtype)), 0, T.where(self < 3.0, grad * (self / 3.0 + 0.5), grad))
 
 
-@op("softsign(Tensor self) -> Tensor", rule="float", on="F", out=False, node="DivBackward0", refuses="b", kernel="abs_cpu", samples=unary(near=[0]))
+@op("softsign(Tensor self) -> Tensor", rule="float", on="F", out=False, node="DivBackward0", saves="self", refuses="b", kernel="abs_cpu", samples=unary(near=[0]))
 def softsign(x):
     """`x / (1 + abs(x))`."""
     return x / (T.prim("abs", x) + 1.0)

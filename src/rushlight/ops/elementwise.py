@@ -98,7 +98,7 @@ def div(self, other, rounding_mode=None):
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
-@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="float", inplace=True, node="DivBackward0",
+@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="float", inplace=True, node="DivBackward0", saves="self other",
     samples=binary(nonzero=True))
 def true_divide(self, other):
     """The same as `div` without a rounding mode."""
@@ -303,7 +303,7 @@ sqrt = _leaf("sqrt", "The square root.", 0.01, 10)
 sigmoid = _leaf("sigmoid", "`1 / (1 + exp(-self))`.", on="torch Tensor F special", aliases=("special.expit",))
 erf = _leaf("erf", "The error function.", near=[0], on="torch Tensor special")
 erfc = _leaf("erfc", "`1 - erf(self)`, accurate in the tail.", on="torch Tensor special")
-erfinv = _leaf("erfinv", "The inverse of `erf`.", -0.95, 0.95, on="torch Tensor special")
+erfinv = _leaf("erfinv", "The inverse of `erf`.", -0.95, 0.95, on="torch Tensor special", saves="self")
 lgamma = _leaf("lgamma", "The logarithm of the absolute value of the gamma function.", 0.1, 10, aliases=("special.gammaln",))
 digamma = _leaf("digamma", "The derivative of `lgamma`.", 0.2, 10, on="torch Tensor special", aliases=("special.psi",))
 

@@ -48,7 +48,7 @@ def _(grad, self):
     return T.where(zero, 0, grad * ((angle * T.prim("cos", angle) - T.prim("sin", angle)) / (angle * x)))
 
 
-@op("logaddexp2(Tensor self, Tensor other) -> Tensor", rule="float!", node="Logaddexp2Backward0", kernel="logaddexp2_cpu", samples=binary())
+@op("logaddexp2(Tensor self, Tensor other) -> Tensor", rule="float!", node="Logaddexp2Backward0", saves="self other", kernel="logaddexp2_cpu", samples=binary())
 def logaddexp2(self, other):
     """`log2(2**self + 2**other)` without overflow."""
     same = T.prim("eq", self, other) & T.prim("eq", T.prim("abs", self), T.const(math.inf, self.dtype))
