@@ -315,6 +315,7 @@ def test_shapes():
     hybrid = x.to_sparse(1)
     same(torch.cat([hybrid, hybrid], 2), torch.cat([x, x], 2))
     same(hybrid.index_select(2, torch.tensor([3, 0])), x[:, :, [3, 0]])
+    with pytest.raises(RuntimeError, match="Concatenating sparse tensors, but a tensor of layout torch.strided was found at position 1"): torch.cat([s, x])
     same(s[1], x[1])
     assert s[1, 2, 3].item() == x[1, 2, 3].item() and [t.to_dense().tolist() for t in s] == x.tolist()
     same(matrix().to_sparse().T, matrix().T)
@@ -349,7 +350,8 @@ def test_others_are_refused_by_name(name, layout):
 
 def test_no_way_to_the_data_of_the_object():
     s = matrix().to_sparse()
-    for reach in (s.numpy, s.tolist, s.data_ptr, s.untyped_storage, s.item, lambda: bool(s), lambda: s.nbytes, lambda: torch.from_dlpack(s), s.to_sparse_csr().stride):
+    for reach in (s.numpy, s.tolist, s.data_ptr, s.untyped_storage, s.item, lambda: bool(s), lambda: s.nbytes, lambda: torch.from_dlpack(s), s.to_sparse_csr().stride,
+                  lambda: s.set_(torch.ones(2)), lambda: s.resize_(2), lambda: s.as_subclass(torch.nn.Parameter), lambda: torch.nn.functional.normalize(s)):
         with pytest.raises((RuntimeError, TypeError, NotImplementedError, BufferError)): reach()
     with torch._C.disable_torch_function():                # where nobody is asked, there is nothing to be read either
         assert (torch.exp(s)).is_meta

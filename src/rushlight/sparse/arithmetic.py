@@ -65,9 +65,7 @@ def _no_dense_result(name, s):
 
 
 @handles("sub", "subtract")
-def sub(input, other, *, alpha=1):
-    if not is_sparse(input) or not is_sparse(other): return add(input, other, alpha=-alpha)
-    return add(input, other, alpha=-alpha)
+def sub(input, other, *, alpha=1): return add(input, other, alpha=-alpha)
 
 
 @handles("add_", in_place=True)

@@ -1,7 +1,6 @@
 """Which operators there are for sparse tensors. Any other is refused by name, never computed wrongly."""
 from __future__ import annotations
 
-from .. import _C
 from .tensor import is_sparse, refuse
 
 _HANDLERS: dict = {}
@@ -74,6 +73,3 @@ def create(function, args, kwargs):
         speaker = "general_cosine" if name in ("general_hamming", "hamming", "hann", "nuttall") else name
         raise ValueError(f"{speaker} is implemented for strided tensors only, got: {layout}")
     raise NotImplementedError(f"{name}() is not implemented for layout={layout}: make a dense tensor and call Tensor.to_sparse() (or to_sparse_csr())")
-
-
-def is_layout(value) -> bool: return isinstance(value, _C.layout) and value is not _C.strided

@@ -120,7 +120,7 @@ def matmul(input, other):
     refuse("matmul", input if is_sparse(input) else other)
 
 
-@handles("addmm", "sspaddmm", "addmm_sparse")
+@handles("addmm")
 def addmm(input, mat1, mat2, *, beta=1, alpha=1): return _added(input, full_product(mat1, mat2), beta, alpha)
 
 

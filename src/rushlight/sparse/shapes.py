@@ -5,7 +5,7 @@ import rushlight as rl
 
 from .. import _C
 from ..autograd.function import Function
-from .convert import coalesce, to_coo, to_dense
+from .convert import coalesce, to_coo
 from .dispatch import handles
 from .pattern import COO, CSC, CSR, WORDS, Pattern
 from .tensor import assemble, is_sparse, named, refuse, values_of
@@ -154,9 +154,8 @@ def getitem(input, key):
 @handles("cat", "concat", "concatenate")
 def cat(tensors, dim=0):
     tensors = list(tensors)
-    if not all(is_sparse(x) and x.layout is COO for x in tensors):
-        other = next(x for x in tensors if not (is_sparse(x) and x.layout is COO))
-        raise RuntimeError(f"Concatenating sparse tensors, but a {other.layout} tensor was found at position {tensors.index(other) if is_sparse(other) else 0} of the list")
+    for i, x in enumerate(tensors):
+        if x.layout is not COO: raise RuntimeError(f"Concatenating sparse tensors, but a tensor of layout {x.layout} was found at position {i} of the list")
     first = tensors[0]
     d, n = wrapped(dim, first.dim()), first._pattern.sparse_dim
     for x in tensors:
@@ -164,13 +163,13 @@ def cat(tensors, dim=0):
             raise RuntimeError(f"All tensors must have the same shape: {list(first.shape)} (except in the concatenating dimension), sparse and dense dimensions, "
                                f"but one has the shape {list(x.shape)} and {x._pattern.sparse_dim} sparse dimensions")
     total, places, before = sum(x.shape[d] for x in tensors), [], 0
-    if d >= n: return coalesce_parts(tensors, d - n + 1, [*first.shape[:d], total, *first.shape[d + 1:]])
+    if d >= n: return _side_by_side(tensors, d - n + 1, [*first.shape[:d], total, *first.shape[d + 1:]])
     shift = rl.zeros((n, 1), dtype=rl.int64)
     shift[d] = 1
     for x in tensors:
         places.append(x._pattern.places() + shift * before)
         before += x.shape[d]
-    dtype = rl.result_type(first, first) if len(tensors) == 1 else _common_dtype(tensors)
+    dtype = _common_dtype(tensors)
     return assemble(Pattern(COO, [*first.shape[:d], total, *first.shape[d + 1:]], (rl.cat(places, 1),), coalesced=False),
                     rl.cat([values_of(x).to(dtype) for x in tensors]))
 
@@ -181,7 +180,7 @@ def _common_dtype(tensors):
     return dtype
 
 
-def coalesce_parts(tensors, value_dim, size):
+def _side_by_side(tensors, value_dim, size):
     """Tensors side by side in a dense dimension: each has zeros in the others' parts."""
     lengths, dtype, rows = [values_of(x).shape[value_dim] for x in tensors], _common_dtype(tensors), []
     for k, x in enumerate(tensors):
@@ -210,5 +209,3 @@ def is_same_size(input, other): return input.shape == other.shape
 def layout_error(name, expected, x):
     raise RuntimeError(f"{name} expected {expected} tensor layout but got {WORDS[x.layout]}")
 
-
-__all__ = ["layout_error", "to_dense", "wrapped"]

@@ -74,6 +74,10 @@ class SparseTensor(Tensor):
     def tolist(self): return self.data_ptr()
     def __dlpack__(self, **options): raise BufferError("Can't export sparse tensors: use Tensor.to_dense() first")
     def is_set_to(self, other): return self is other
+    def set_(self, *args, **kwargs): refuse("set_", self)
+    def resize_(self, *args, **kwargs): refuse("resize_", self)
+    def resize_as_(self, *args, **kwargs): refuse("resize_as_", self)
+    def as_subclass(self, cls): refuse("as_subclass", self)
     def __setitem__(self, key, value): raise TypeError("Cannot assign to a sparse tensor")
     def __iter__(self): return iter(self.unbind(0))
 
