@@ -455,16 +455,20 @@ static PyObject* key_tuple(PyObject* key) {      // new
 // --------------------------------------------------------------------------------------------------------- overriding
 // Subclasses and modes take part in indexing as in calls: __torch_function__(Tensor.__getitem__, types, (self, key), {}).
 static bool is_overridden(PyObject* self) {
-  if (RL_LIKELY(is_exact(self) && !(tls.guard & G_MODE)) || (tls.guard & G_NO_DISPATCH) || !g_hooks.torch_function) return false;
+  if (RL_LIKELY(is_exact(self) && !(tls.guard & G_MODE)) || (tls.guard & G_NO_DISPATCH)) return false;
   return (tls.guard & G_MODE) || has_torch_function(self);
 }
 
+PyObject* override_handler();          // op.cpp
+
 static PyObject* run_override(const char* method, PyObject* self, PyObject* key, PyObject* value) {
+  PyObject* handler = override_handler();
+  if (!handler) return nullptr;
   PyObject* function = PyObject_GetAttrString((PyObject*)TensorType, method);
   PyObject* types = function ? PyTuple_Pack(1, (PyObject*)Py_TYPE(self)) : nullptr;
   PyObject* args = types ? (value ? PyTuple_Pack(3, self, key, value) : PyTuple_Pack(2, self, key)) : nullptr;
   PyObject* kwargs = args ? PyDict_New() : nullptr;
-  PyObject* result = kwargs ? PyObject_CallFunctionObjArgs(g_hooks.torch_function, function, types, args, kwargs, nullptr) : nullptr;
+  PyObject* result = kwargs ? PyObject_CallFunctionObjArgs(handler, function, types, args, kwargs, nullptr) : nullptr;
   Py_XDECREF(function); Py_XDECREF(types); Py_XDECREF(args); Py_XDECREF(kwargs);
   return result;
 }

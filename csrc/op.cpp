@@ -304,13 +304,17 @@ static PyObject* call_hook(PyObject* hook, Face* face, PyObject* types, PyObject
   return r;
 }
 
-PyObject* dispatch_override(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  if (!g_hooks.torch_function) {                   // few programs need the handler: it is imported when the first one does
+PyObject* override_handler() {                     // borrowed; few programs need it: it is imported when the first one does. null: with an exception
+  if (!g_hooks.torch_function) {
     PyObject* module = PyImport_ImportModule("rushlight.overrides");
     g_hooks.torch_function = module ? PyObject_GetAttrString(module, "dispatch") : nullptr;
     Py_XDECREF(module);
-    if (!g_hooks.torch_function) return nullptr;
   }
+  return g_hooks.torch_function;
+}
+
+PyObject* dispatch_override(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (!override_handler()) return nullptr;
   Py_ssize_t total = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   PyObject* list = PyList_New(0);
   for (Py_ssize_t i = 0; list && i < total; i++) if (!collect_types(args[i], list, true)) Py_CLEAR(list);

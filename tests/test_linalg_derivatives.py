@@ -1,5 +1,7 @@
 """Derivatives of factorisations beside differences, forwards and backwards; what has no derivative is refused; layouts and refusals of least squares."""
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -170,3 +172,11 @@ def test_nothing_in_nothing_out():
 def test_matrix_power_keeps_the_layout_of_one_factor():
     a = matrix(3, 3).mT
     assert L.matrix_power(a, 1).stride() == (1, 3) and L.matrix_power(a, -1).stride() == (1, 3) and L.matrix_power(a, 2).stride() == (3, 1)
+
+
+def test_the_first_index_of_a_process_carries_its_tangent():
+    """The handler of modes is imported when it is first needed: indexing needs it as calls do."""
+    program = ("import rushlight as rl; from rushlight.autograd import forward_ad as f\n"
+               "with f.dual_level(): print(f.unpack_dual(f.make_dual(rl.ones(3), rl.ones(3))[1:]).tangent.tolist())")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[1.0, 1.0]", done.stderr

@@ -429,7 +429,7 @@ def _need_reflectors(input, tau, name="torch.linalg.householder_product"):
     kernel_dtype(input, "orgqr_cpu")
 
 
-@op("orgqr(Tensor self, Tensor input2) -> Tensor", layout="columns", node="LinalgHouseholderProductBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("reflectors"))
+@op("orgqr(Tensor self, Tensor input2) -> Tensor", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
 def orgqr(self, input2):
     """Another name of linalg.householder_product."""
     return linalg_householder_product(self, input2)

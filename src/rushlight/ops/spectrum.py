@@ -487,13 +487,13 @@ def _lstsq_gradient(grads, results, a, b):
     g, right, x, given = column(g), column(b), column(x), x.dtype
     if smaller(a) <= SMALL:                                          # cheap in double precision, and the pseudo-inverse's errors would show
         double = lambda v: None if v is None else T.cast(v, WIDER.get(v.dtype, v.dtype))
-        a, right, g, g_residuals = double(a), double(right), double(g), double(g_residuals)
-        x = matmul(linalg_pinv(a), right)
+        a, right, x, g, g_residuals = map(double, (a, right, x, g, g_residuals))
+    inverse = None if g is None else linalg_pinv(a)
+    if inverse is not None and x.dtype != given: x = matmul(inverse, right)
     g_a = g_b = None
     if g is not None:
         # Golub and Pereyra's derivative of the pseudo-inverse P, applied to the right side: dx = P db - P dA x + (I - P A) dA^H P^H x + P P^H dA^H (b - A x).
         # No product is larger than the right side.
-        inverse = linalg_pinv(a)
         h = adjoint(inverse)
         g_b = matmul(h, g)
         g_a = matmul(right - matmul(a, x), adjoint(matmul(inverse, g_b))) - matmul(g_b, adjoint(x)) + matmul(matmul(h, x), adjoint(g - matmul(inverse, matmul(a, g))))
