@@ -8,7 +8,7 @@
 //   permute(Tensor self, int[] dims)                                          transpose(Tensor self, int dim0, int dim1), swapaxes, swapdims
 //   movedim moveaxis(Tensor self, int[1] source, int[1] destination)          squeeze(Tensor self) | (.., int dim) | (.., int[] dim)
 //   unsqueeze(Tensor self, int dim)                                           slice(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)
-//   narrow(Tensor self, int dim, SymInt start, SymInt length)                 select(Tensor self, int dim, SymInt index)
+//   narrow(Tensor self, int dim, SymInt|Tensor start, SymInt length)                 select(Tensor self, int dim, SymInt index)
 //   diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)               unfold(Tensor self, int dimension, SymInt size, SymInt step)
 //   as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)
 //   split(Tensor self, SymInt split_size, int dim=0) | (.., SymInt[] split_size, int dim=0); split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)
@@ -213,8 +213,20 @@ static int n_slice(Call& c, PyObject** outs, int) {
 static int n_narrow(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor* t = a.tensor();
-  int64_t dim = a.integer(), start = a.sym(), length = a.sym();
-  return one(view_narrow(t, dim, start, length), outs);
+  int64_t dim = a.integer(), start = 0;
+  if (c.overload == 0) {
+    start = a.sym();
+  } else {                                     // a tensor says where
+    Tensor* place = a.tensor();
+    char kind = DTYPES[(int)place->layout->dtype].kind;
+    if (place->layout->ndim || (kind != 'i' && kind != 'u')) { raise(PyExc_RuntimeError, "start must be an 0-dim integral Tensor."); return -1; }
+    PyObject* number = tensor_item(place);
+    if (!number) return -1;
+    start = PyLong_AsLongLong(number);
+    Py_DECREF(number);
+    if (start == -1 && PyErr_Occurred()) return -1;
+  }
+  return one(view_narrow(t, dim, start, a.sym()), outs);
 }
 static int n_select(Call& c, PyObject** outs, int) {
   Args a(c);

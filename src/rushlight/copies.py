@@ -15,6 +15,19 @@ VIEWS = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permu
          "unfold", "unsqueeze", "view", "view_as_complex", "view_as_real")
 
 
+def _check_narrow(input, dim=None, start=None, length=None):
+    """torch's `narrow_copy` words two refusals in its own way."""
+    if not isinstance(dim, int) or not isinstance(length, int):
+        return                                          # narrow says what is wrong
+    if dim >= input.dim() > 0:
+        raise RuntimeError(f"Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false. dim is {dim}, the tensor has {input.dim()} dimensions")
+    if length < 0 and -input.dim() <= dim < input.dim():
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({input.size(dim)}).")
+
+
+CHECKS = {"narrow": _check_narrow}
+
+
 def _copying(name):
     """The copying form of a view operator."""
     definition = registry.find(name)
@@ -23,7 +36,10 @@ def _copying(name):
     def copied(piece):
         return piece.clone(memory_format=_C.contiguous_format)
 
+    check = CHECKS.get(name, lambda *args, **kwargs: None)
+
     def copy(input, *args, out=None, **kwargs):
+        check(input, *args, **kwargs)
         shown = view(input, *args, **kwargs)
         if isinstance(shown, tuple):
             if out is None:

@@ -12,7 +12,13 @@ DTYPES = {getattr(torch, n): getattr(rl, n) for n in ("bool", "uint8", "int8", "
 
 def tensor_to_rl(t: torch.Tensor, storages: dict):
     """A rushlight tensor over a copy of the whole storage, with the same sizes, strides, offset, conj and neg bits. Tensors that share a storage
-    share its copy: `storages` remembers them."""
+    share its copy, and a tensor given twice is one here too: `storages` remembers both."""
+    known = storages.get(("tensor", id(t)))
+    if known is None: known = storages["tensor", id(t)] = t, _new_tensor(t, storages)              # torch's is kept alive, so that its id stays its own
+    return known[1]
+
+
+def _new_tensor(t, storages):
     base = t.detach()
     if base.layout is not torch.strided: return sparse_to_rl(base).requires_grad_(t.requires_grad)
     if base.device.type == "meta": return rl.empty_strided(tuple(t.shape), tuple(t.stride()), dtype=DTYPES[t.dtype], device="meta")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import torch
 import torch.autograd.forward_ad as theirs
 from bridge import difference, flatten, to_rl
-from closeness import DOUBLE, settled, stated_tolerances, widened
+from closeness import DOUBLE, derivative_tolerances, settled, widened
 
 import rushlight as rl
 from rushlight.autograd import forward_ad as mine
@@ -62,10 +62,10 @@ def check_tangents(info, ours, sample, process=None, translated=None):
             given = y if x is None else x
             if given is not None and bool((given != 0).any()): return [("tangent", f"result {i}: {'None' if x is None else 'a tangent'}, torch has {'None' if y is None else 'one'}")]
             continue
-        word = difference(x, y, tolerance=stated_tolerances(info))
+        word = difference(x, y, tolerance=derivative_tolerances(info, "tangent"))
         if word:
             if exact is None: exact = in_double(op, args, kwargs, tangents)
-            word = settled(word, x, y, exact[i] if exact else None, stated_tolerances(info))
+            word = settled(word, x, y, exact[i] if exact else None, derivative_tolerances(info, "tangent"))
         if word: return [("tangent", f"result {i}: {word}")]
     return []
 

@@ -2,8 +2,10 @@
 
     python tests/conformance/walk.py [NAME ...] [--dtypes float32,int64] [--limit N] [--verbose] [--part 0/2] [--jobs 2]
 
-prints one line per operator that differs and a summary. NAME may be an entry (`max/reduction_with_dim`), an operator (`max`) or a file of names
-(`@list.txt`). `--part k/n` takes every n-th entry. With `--jobs` the entries run in worker processes: a crash, or an entry that takes longer than
+prints what differs, operator by operator, and a summary: how many operators pass each kind of check, how many samples ran and kernels were compiled, and
+everything that does not pass by name, with the reason that `test_opdb.py` lists for it. NAME may be an entry (`max/reduction_with_dim`), an operator (`max`) or a file of names
+(`@list.txt`). `--part k/n` takes every n-th entry. `--record FILE` keeps results as they come: a walk that was stopped goes on where it was, several
+walks that share one file add up, and an entry whose line is taken out is run again. With `--jobs` the entries run in worker processes: a crash, or an entry that takes longer than
 `--timeout` seconds, is one failed operator. `--full` is the whole walk: every sample of five dtypes, in two workers.
 """
 from __future__ import annotations
@@ -26,7 +28,7 @@ FULL = "float32,int64,bool,complex64,bfloat16"
 # What torch's own tests do not count as public operators: test-only kernels, entries of torch.ops, names that begin with an underscore.
 PRIVATE = ("jiterator", "torch.")
 GROUPS = {"forward": ("call", "value"), "gradient": ("gradient", "gradgrad"), "tangent": ("tangent",), "strides": ("strides",), "variants": ("inplace", "out"),
-          "errors": ("error",)}
+          "errors": ("error",), "words": ("words",)}
 
 
 def arguments():
@@ -143,6 +145,37 @@ def results_of(chosen, given):
         yield result
 
 
+def reason(name, finding):
+    """Why one finding is as it is: from the tables of `test_opdb.py`, or the finding itself."""
+    from test_opdb import KNOWN, KNOWN_COMPLEX, KNOWN_DEEPER
+    dtype, i, kind, words = finding
+    for table in (KNOWN, KNOWN_DEEPER, KNOWN_COMPLEX) if dtype.startswith("complex") else (KNOWN, KNOWN_DEEPER):
+        mark, why = table.get((name, kind), (None, None))
+        if mark is not None and mark in words: return f"known: {why}"
+    return f"{dtype} sample {i}: {words}" if dtype else words
+
+
+def summary(results, infos, here):
+    """Operators that pass each kind of check, of those it applies to; then those that do not, with one reason for each kind of finding."""
+    from opdb import error_inputs, full_name
+    names = {full_name(i) for i in infos}
+    applies = {"gradient": lambda i: i.supports_autograd, "tangent": lambda i: i.supports_autograd, "variants": lambda i: i.supports_out or i.get_inplace() is not None,
+               "errors": lambda i: i.error_inputs_func is not None, "words": lambda i: i.error_inputs_func is not None}
+    failing = {group: {} for group in GROUPS}
+    for r in results:
+        for f in r["found"]:
+            group, why = next(g for g, kinds in GROUPS.items() if f[2] in kinds), reason(r["name"], f)
+            failing[group].setdefault(r["name"], {}).setdefault(why if why.startswith("known: ") else f[2], why)
+    walked = {r["name"] for r in results}
+    for group in GROUPS:
+        of = {full_name(i) for i in infos if applies.get(group, lambda i: True)(i)} & (walked | (names - here))
+        passing = of & here - set(failing[group])
+        print(f"{group}: {len(passing)} of {len(of)}" + ("" if group != "errors" else f" ({sum(1 for i in infos if full_name(i) in of for _ in error_inputs(i))} error inputs)"))
+        for name in sorted(of - passing):
+            why = "; ".join(failing[group][name].values()) if name in failing[group] else "not there"
+            print(f"    {name}: {why[:400]}")
+
+
 def main():
     given = arguments()
     if given.worker: return serve(given)
@@ -151,25 +184,18 @@ def main():
     part, parts = map(int, given.part.split("/"))
     have = entries()
     chosen = [e for e in have if not wanted or e[0] in wanted or e[1].name in wanted][part::parts]
-    passed = failed = samples = 0
-    failing = {group: set() for group in GROUPS}
+    results, start = [], time.perf_counter()
     for result in results_of(chosen, given):
-        found = result["found"]
-        samples += result["samples"]
-        passed += not found
-        failed += bool(found)
-        for group, kinds in GROUPS.items():
-            if any(f[2] in kinds for f in found): failing[group].add(result["name"])
-        if found: show(result, given.verbose)
-    infos = [i for i in invocations.op_db if public(full_name(i))]
-    names, here = {full_name(i) for i in infos}, {e[0] for e in have}
-    print(f"{passed} entries agree, {failed} differ; {samples} samples")
-    print(f"public operators: {len(names)}; rushlight lacks {len(names - here)}: {' '.join(sorted(names - here)[:40])}")
-    if not wanted and parts == 1:
-        differentiable = {full_name(i) for i in infos if i.supports_autograd}
-        for group in GROUPS:
-            of = differentiable if group in ("gradient", "tangent") else names
-            print(f"    {group}: {len((of & here) - failing[group])} of {len(of)}")
+        results.append(result)
+        if result["found"]: show(result, given.verbose)
+    infos = [i for i in invocations.op_db if public(full_name(i)) and (not wanted or full_name(i) in wanted or i.name in wanted)]
+    here = {e[0] for e in have}
+    failed = sum(bool(r["found"]) for r in results)
+    summary([r for r in results if public(r["name"])], infos, here)
+    print(f"{len(results) - failed} entries agree, {failed} differ; {sum(r['samples'] for r in results)} samples of {given.dtypes}"
+          + (f", at most {given.limit} each" if given.limit else ""))
+    print(f"{sum(r.get('kernels', 0) for r in results)} kernels compiled in {sum(r.get('compiling', 0) for r in results):.0f} s of the entries' {sum(r['seconds'] for r in results):.0f} s; "
+          f"{time.perf_counter() - start:.0f} s in all")
     return failed
 
 

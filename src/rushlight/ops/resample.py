@@ -158,6 +158,42 @@ def _is_one(x):
     return isinstance(x, int) and x == 1
 
 
+def _bytes_resampled(x, dim, size, scale, mode, align):
+    """One dimension of an image of bytes. torch weighs bytes with 16-bit integers: all weights of the line times the largest power of two at which the
+    largest of them stays below 2**15; and each dimension is rounded to bytes. Doubles hold these integers and their sums exactly."""
+    n = x.shape[dim]
+    if _is_one(n):
+        return T.expand(x, tuple(size if d == dim else s for d, s in enumerate(x.shape)))
+    line = Line(n, size, scale, mode, align, "f64")
+    count = line.taps()
+    table = (count, size)
+    place, weight = (T.stored(T.expand(v, table)) for v in line.tables(_row(size), T.iota(count, 0, 2)))
+    if not line.antialias:                     # beyond the border taps read its element: one tap has the weights of all
+        place, weight = _merged(place, weight, count)
+    most = T.reduce("amax", weight, (0, 1))
+    powers = [T.where(T.prim("floor", most * float(2 << p) + 0.5) < float(1 << 15), 2.0, 1.0) for p in range(22)]
+    unit = powers[0]
+    for power in powers[1:]:
+        unit = unit * power
+    unit = T.stored(unit)
+    scaled = weight * unit
+    whole = T.stored(T.where(scaled < 0, T.prim("ceil", scaled - 0.5), T.prim("floor", scaled + 0.5)))
+    unit = T.reshape(unit, (1,) * x.ndim)
+    out = T.prim("floor", (_taps_summed(T.cast(x, "f64"), place, whole, dim, size) + unit * 0.5) / unit)
+    return T.stored(T.cast(T.prim("minimum", T.prim("maximum", out, T.const(0.0, "f64")), T.const(255.0, "f64")), "u8"))
+
+
+def _merged(place, weight, count):
+    """Taps [count, size] of which no two that weigh something have one place."""
+    lift, size = lambda v: T.reshape(v, (1, *v.shape)), place.shape[1]
+    other = lambda v: T.reshape(v, (count, 1, size))
+    same = T.prim("eq", other(place), lift(place))
+    first = T.fold("sum", T.where(same & (T.iota(count, 0, 3) < T.iota(count, 1, 3)), 1.0, T.const(0.0, "f64")), (0,))
+    total = T.fold("sum", T.where(same, other(weight), 0.0), (0,))
+    merged = T.where(T.prim("eq", first, 0), total, 0.0)
+    return place, T.stored(T.reshape(merged, (count, size)))
+
+
 def _along(table, dim, rank):
     """A table [taps, positions] laid along dimension dim of a value with the taps in front."""
     shape = [1] * (rank + 1)
@@ -262,16 +298,15 @@ def _upsampled(self, size, scales, mode, align):
     byte = self.dtype == "u8"
     if not T.is_float(self.dtype) and not (byte and (dims == 2 or mode.startswith("nearest"))):
         raise NotImplementedError(f"\"{_kernel(mode, dims)}\" not implemented for '{T.dtype_word(self.dtype)}'")
-    x = T.cast(self, "f32") if byte else self
+    x = T.cast(self, "f32") if byte and mode.startswith("nearest") else self
     unchanged = mode.startswith("nearest") or not align
     for d in reversed(range(dims)):
         dim = d + 2
         same = scales[d] is None and self.shape[dim] == size[d]
         if not (same and (unchanged or align)):
-            x = _resampled(x, dim, size[d], scales[d], mode, align)
-    if byte:
-        x = T.cast(T.prim("minimum", T.prim("maximum", T.prim("round", x), T.const(0.0, "f32")), T.const(255.0, "f32")), "u8")
-    return x
+            resampled = _bytes_resampled if x.dtype == "u8" else _resampled
+            x = resampled(x, dim, size[d], scales[d], mode, align)
+    return T.cast(x, "u8") if byte else x
 
 
 def _node(given):

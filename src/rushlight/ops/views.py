@@ -61,7 +61,8 @@ swapdims = _renamed("swapdims", "swapdims(Tensor self, int dim0, int dim1) -> Te
 
 # ----------------------------------------------------------------------------------------------------------------- parts of a tensor
 select = _view("select(Tensor self, int dim, SymInt index) -> Tensor", "One position along a dimension, which disappears.")
-narrow = _view("narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", "`length` positions along a dimension, from `start`.")
+narrow = _view(["narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", "narrow(Tensor self, int dim, Tensor start, SymInt length) -> Tensor"],
+    "`length` positions along a dimension, from `start`, a number or an integer tensor of no dimensions.")
 slice = _view("slice(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
     "Every step-th position along a dimension, by Python's rules for slices.", on="-")
 diagonal = _view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
