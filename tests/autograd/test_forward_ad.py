@@ -45,7 +45,7 @@ def test_bad_input():
     with pytest.raises(RuntimeError, match="no level exists"): fwd.make_dual(X, D)
     with fwd.dual_level():
         with pytest.raises(RuntimeError, match="Nested forward mode AD"): fwd.enter_dual_level()
-        with pytest.raises(RuntimeError, match="same size"): fwd.make_dual(X, D[0])
+        with pytest.raises(RuntimeError, match="different size"): fwd.make_dual(X, D[0])
         with pytest.raises(ValueError, match="floating point"): fwd.make_dual(X.long(), D)
         with pytest.raises(ValueError, match="tangent"): fwd.make_dual(X, D.long())
     with pytest.raises(RuntimeError, match="no level was entered"): fwd.exit_dual_level()
