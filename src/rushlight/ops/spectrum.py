@@ -398,7 +398,7 @@ def _pinv(x, atol, rtol, hermitian):
 
 @op([f"pinv(Tensor self, *, {t}, bool hermitian=False) -> Tensor" for t in TOLERANCES]
     + ["pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", "pinv(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"],
-    on="linalg", layout="contiguous", node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
+    on="linalg", once=True, layout="contiguous", node="LinalgPinvBackward0", samples=linear_algebra("rectangular"))
 def linalg_pinv(self, atol=None, rtol=None, hermitian=False, rcond=None):
     """The Moore-Penrose inverse: singular values at most `max(atol, rtol * largest)` count as 0."""
     if rcond is not None:
