@@ -274,12 +274,12 @@ struct Gradients {             // owned references to the roots' gradients
 };
 
 // Where the gradient of a tensor goes, or the GradientEdge (node, output, …) itself.
-struct Place { Edge edge; const Layout* layout; Tensor* tensor; };
+struct GradPlace { Edge edge; const Layout* layout; Tensor* tensor; };
 
-static bool place_of(PyObject* o, const char* what, Py_ssize_t index, Place* p) {
+static bool place_of(PyObject* o, const char* what, Py_ssize_t index, GradPlace* p) {
   if (is_tensor(o)) {
     Tensor* t = (Tensor*)o;
-    *p = Place{{nullptr, 0}, t->layout, t};
+    *p = GradPlace{{nullptr, 0}, t->layout, t};
     return gradient_edge(t, &p->edge);
   }
   if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && (PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), NodeType) || PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), FunctionBaseType))) {
@@ -288,14 +288,14 @@ static bool place_of(PyObject* o, const char* what, Py_ssize_t index, Place* p) 
     if (!n || (slot == -1 && PyErr_Occurred())) return false;
     if (slot < 0 || slot >= n->nout) { raise(PyExc_RuntimeError, "%s has %d outputs: there is no output %ld", node_name(n), (int)n->nout, slot); return false; }
     Edge e{n, (uint32_t)slot};
-    *p = Place{e, slot_layout(e), nullptr};
+    *p = GradPlace{e, slot_layout(e), nullptr};
     return true;
   }
   raise(PyExc_TypeError, "element %zd of %s tuple is neither a Tensor nor a GradientEdge (it is %s)", index, what, Py_TYPE(o)->tp_name);
   return false;
 }
 
-static bool add_root(const Place& root, PyObject* given, Py_ssize_t index, Gradients* gradients) {
+static bool add_root(const GradPlace& root, PyObject* given, Py_ssize_t index, Gradients* gradients) {
   if (!root.edge.node) {
     raise(PyExc_RuntimeError, "element %zd of tensors does not require grad and does not have a grad_fn; it has shape %s: none of what it was computed from requires "
           "grad, or it was made under no_grad() or detached", index, shape_text(root.layout).c_str());
@@ -330,9 +330,9 @@ static PyObject* tensor_tuple(PyObject* o) {
   return PySequence_Tuple(o);
 }
 
-static bool places_of(PyObject* tuple, const char* what, std::vector<Place>* out) {
+static bool places_of(PyObject* tuple, const char* what, std::vector<GradPlace>* out) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
-    Place p;
+    GradPlace p;
     if (!place_of(PyTuple_GET_ITEM(tuple, i), what, i, &p)) return false;
     out->push_back(p);
   }
@@ -340,19 +340,19 @@ static bool places_of(PyObject* tuple, const char* what, std::vector<Place>* out
 }
 
 // The inputs that gradients are wanted for; with `accumulate` those that are no leaves retain theirs.
-static bool check_targets(const std::vector<Place>& targets, bool accumulate) {
-  for (const Place& p : targets) {
+static bool check_targets(const std::vector<GradPlace>& targets, bool accumulate) {
+  for (const GradPlace& p : targets) {
     if (!p.edge.node) { raise(PyExc_RuntimeError, "One of the differentiated Tensors does not require grad; it has shape %s", shape_text(p.layout).c_str()); return false; }
     if (accumulate && p.tensor && !is_leaf(p.tensor) && !retain_grad(p.tensor)) return false;
   }
   return true;
 }
 
-static bool run_places(const std::vector<Place>& roots, const Gradients& gradients, const std::vector<Place>& targets, bool keep, bool create, bool accumulate, Tensor** captured) {
+static bool run_places(const std::vector<GradPlace>& roots, const Gradients& gradients, const std::vector<GradPlace>& targets, bool keep, bool create, bool accumulate, Tensor** captured) {
   std::vector<Edge> from, to;
   std::vector<const Layout*> layouts;
-  for (const Place& p : roots) from.push_back(p.edge);
-  for (const Place& p : targets) { to.push_back(p.edge); layouts.push_back(p.layout); }
+  for (const GradPlace& p : roots) from.push_back(p.edge);
+  for (const GradPlace& p : targets) { to.push_back(p.edge); layouts.push_back(p.layout); }
   BackwardRequest request{from.data(), gradients.v.data(), (int)from.size(), to.data(), layouts.data(), (int)to.size(), keep, create, accumulate};
   return engine_run(request, captured);
 }
@@ -379,7 +379,7 @@ static PyObject* py_run_graph(PyObject*, PyObject* args) {
   PyObject *tensors, *given, *inputs;
   int keep, create, allow_unused, accumulate;
   if (!PyArg_ParseTuple(args, "O!OppO!pp", &PyTuple_Type, &tensors, &given, &keep, &create, &PyTuple_Type, &inputs, &allow_unused, &accumulate)) return nullptr;
-  std::vector<Place> roots, targets;
+  std::vector<GradPlace> roots, targets;
   if (!places_of(tensors, "tensors", &roots) || !places_of(inputs, "inputs", &targets)) return nullptr;
   const bool some = given != Py_None;
   if (some && (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != (Py_ssize_t)roots.size()))
@@ -422,9 +422,9 @@ static PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize
   }
   bool create, keep;
   if (!as_flag(v[2], false, &create) || !as_flag(v[1], create, &keep)) return nullptr;
-  Place root;
+  GradPlace root;
   if (!place_of(self, "tensors", 0, &root)) return nullptr;
-  std::vector<Place> targets;
+  std::vector<GradPlace> targets;
   PyObject* inputs = nullptr;
   if (v[3] && v[3] != Py_None) {
     inputs = tensor_tuple(v[3]);

@@ -523,9 +523,9 @@ static int native_geometric_(Call& c, PyObject** outs, int) {
 }
 
 // ---------------------------------------------------------------------------------------------------------- factories
-struct Options { DType dtype; Device device; };
-static Options read_options(Args& a, DType dtype, Device device) {
-  Options o{dtype, device};
+struct DrawOptions { DType dtype; Device device; };
+static DrawOptions read_options(Args& a, DType dtype, Device device) {
+  DrawOptions o{dtype, device};
   a.dtype(&o.dtype);
   a.code();            // layout
   a.device(&o.device);
@@ -533,7 +533,7 @@ static Options read_options(Args& a, DType dtype, Device device) {
 }
 
 // The tensor a factory fills. out= does not reach natives: the runtime copies the result into it.
-static Tensor* factory_target(int n, const int64_t* size, Options o) { return check_sizes(n, size) ? tensor_empty(o.dtype, o.device, n, size) : nullptr; }
+static Tensor* factory_target(int n, const int64_t* size, DrawOptions o) { return check_sizes(n, size) ? tensor_empty(o.dtype, o.device, n, size) : nullptr; }
 
 static int native_rand(Call& c, PyObject** outs, int) {
   Args a(c);
@@ -558,7 +558,7 @@ static int native_randint(Call& c, PyObject** outs, int) {
   return give(t, t && random_range_into(t, generator_of(c.generator), low, high), outs);
 }
 static Tensor* like_target(Args& a, Tensor* self) {
-  Options o = read_options(a, self->layout->dtype, self->layout->device);
+  DrawOptions o = read_options(a, self->layout->dtype, self->layout->device);
   return empty_like_tensor(self, o.dtype, o.device, a.code());
 }
 static int native_rand_like(Call& c, PyObject** outs, int) {
@@ -596,7 +596,7 @@ template <class T> static void permute(Generator* g, T* r, int64_t n, const T* v
 static int native_randperm(Call& c, PyObject** outs, int) {
   Args a(c);
   int64_t n = a.sym();
-  Options o = read_options(a, DType::Int64, Device::CPU);
+  DrawOptions o = read_options(a, DType::Int64, Device::CPU);
   Tensor* t = factory_target(1, &n, o);
   Generator* g = generator_of(c.generator);
   if (!t || !g || !flush_recorded()) { Py_XDECREF((PyObject*)t); return -1; }
