@@ -53,7 +53,7 @@ class BesideEmitter(Evaluator):
         self.hoist()
         f = self.f
         part = lambda dtype: itemsize(values.PAIR.get(dtype, dtype))
-        width = 32 if max(part(e.dtype) for e in self.exprs if self.varies(e) or self.along in e.axes) <= 4 else 16
+        width = 32 if max((part(e.dtype) for e in self.exprs if self.varies(e) or self.along in e.axes), default=4) <= 4 else 16
         outer = [a for a in kernel.outer if a != axis]
         count, columns = product(self.sizes[a] for a in outer), self.sizes[axis]
         chunks = program.max(1, program.floordiv(columns, CHUNK))          # the last one takes what is left over
