@@ -1,4 +1,4 @@
-"""The dtypes of results under autocast, for every operator of op_db: torch's, whichever of its lists the operator is on."""
+"""The dtypes of results under autocast, for the operators of op_db (in CI every fourth): torch's, whichever of its lists the operator is on."""
 import warnings
 
 import pytest
@@ -6,10 +6,10 @@ import pytest
 torch = pytest.importorskip("torch")
 autocasts = pytest.importorskip("autocasts")
 
-from opdb import entries  # noqa: E402
+from opdb import entries, sampled  # noqa: E402
 
 PART = 8
-TABLE = entries()
+TABLE = sampled(entries())
 # masked.prod: torch takes its float32 product only where the mask leaves one dimension. embedding: sparse gradients are refused with or without autocast.
 # linear_cross_entropy in chunks: torch gives the dtype of the input or float32 by how many rows a chunk has.
 LEFT_OUT = {"masked.prod", "nn.functional.embedding", "nn.functional.linear_cross_entropy/chunked", "nn.functional.linear_cross_entropy/chunked_none"}
