@@ -6,8 +6,8 @@ input that raises nothing, or another type than torch's), words (torch's type, o
 from __future__ import annotations
 
 import functools
-import os
 import itertools
+import os
 import types
 import warnings
 
