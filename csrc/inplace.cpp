@@ -256,6 +256,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
     for (int k = 0; good && k < c.nt && !same_shape(want, dests[i]->layout); k++) {
       if (!c.t[k] || c.t[k]->storage != dests[i]->storage) continue;
       direct = false;
+      if (c.op->separate) { raise_partial(); good = false; break; }          // torch looks after growing: then they share memory
       if (c.op->pointwise && c.t[k] == dests[i]) {
         raise(PyExc_RuntimeError, "output with shape %s doesn't match the broadcast shape %s", shape_text(dests[i]->layout).c_str(), shape_text(want).c_str());
         good = false;

@@ -6,6 +6,7 @@
 #include "platform.h"
 #include "runtime.h"
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -81,10 +82,17 @@ static void work(Pool* pool) {
 
 static void worker(Pool* pool) {
   uint64_t seen = 0;
-  const int SPINS = 4000, YIELDS = 20;       // together some tens of microseconds: about what waking a thread costs
+  // A worker that is done early waits for the caller's last chunk and for Python's next call. Sleeping in between costs a wake-up of 50 to 100
+  // microseconds on a virtual machine: half of a product of 256x256. After the first moments it yields, so that others get the core if they want it.
+  const int SPINS = 4000;
+  const auto PATIENCE = std::chrono::microseconds(400);
   for (;;) {
-    for (int i = 0; i < SPINS + YIELDS && pool->generation.load(std::memory_order_acquire) == seen && !pool->stop.load(std::memory_order_relaxed); i++)
-      if (i >= SPINS) std::this_thread::yield();
+    auto idle = [&] { return pool->generation.load(std::memory_order_acquire) == seen && !pool->stop.load(std::memory_order_relaxed); };
+    for (int i = 0; i < SPINS && idle(); i++) {}
+    if (idle()) {
+      const auto end = std::chrono::steady_clock::now() + PATIENCE;
+      while (idle() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
     if (pool->generation.load(std::memory_order_acquire) == seen) {
       std::unique_lock<std::mutex> hold(pool->lock);
       pool->asleep.fetch_add(1);

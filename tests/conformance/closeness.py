@@ -62,7 +62,7 @@ def widened(value, wider):
     def wide(v):
         if isinstance(v, torch.dtype): return wider.get(v, v)
         if not isinstance(v, torch.Tensor) or v.dtype not in wider: return v
-        if v.is_conj() or v.is_neg() or v.device.type != "cpu": return v.detach().to(wider[v.dtype]).requires_grad_(v.requires_grad)
+        if v.layout is not torch.strided or v.is_conj() or v.is_neg() or v.device.type != "cpu": return v.detach().to(wider[v.dtype]).requires_grad_(v.requires_grad)
         storage = torch.empty(0, dtype=v.dtype).set_(v.detach().untyped_storage()).to(wider[v.dtype])
         return storage.as_strided(v.shape, v.stride(), v.storage_offset()).requires_grad_(v.requires_grad)
     return mapped(value, wide)

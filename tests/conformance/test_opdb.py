@@ -18,7 +18,6 @@ TURNS = (torch.bfloat16, torch.float64, torch.float16, torch.uint8)
 
 # (entry, kind of check): (words that every finding of that kind has, why)
 KNOWN = {
-    ("addbmm", "inplace"): ("Bad in-place call", "torch's addbmm_ resizes a tensor that only broadcasts to the result; every other in-place form refuses it, and so does this"),
     ("as_strided_scatter", "gradient"): ("argument 0", "torch passes the gradient of input where src was written, and none elsewhere: it fails torch's own gradcheck, ours does not"),
     ("quantile", "gradient"): ("argument 1: a tensor", "of q, where the interpolation does not depend on it: zeros here, None in torch"),
     ("nanquantile", "gradient"): ("argument 1: a tensor", "as quantile"),
@@ -30,7 +29,6 @@ KNOWN = {
     ("linalg.norm/subgradients_at_zero", "gradient"): ("torch has None", "the 0-norm: torch has no gradient, here it is 0"),
     ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
     ("ormqr", "gradient"): ("torch has None", "of no reflections: zeros here"), ("linalg.householder_product", "gradient"): ("torch has None", "of no reflections: zeros here"),
-    ("special.bessel_y1", "value"): ("3.2", "torch is off by 3e-7 near 5.576 in float64; ours is within 2e-16 of scipy's"),
     ("fft.ihfftn", "out"): ("torch has (0,)", "torch does not fill out="),
 }
 
@@ -39,8 +37,13 @@ KNOWN_COMPLEX = {("to_sparse", "call"): ("does not support automatic differentia
                  ("renorm", "gradient"): ("nan", "the inf-norm of complex numbers: torch's gradient is NaN"),
                  ("istft", "gradient"): ("torch has None", "torch has no gradient for the window; ours agrees with differences")}
 
-# What only the whole walk meets, among samples that these tests leave out.
+# What only some samples show, or dtypes that an entry's turn brings: explained where it is met, not missed where it is not.
 KNOWN_DEEPER = {
+    ("addbmm", "inplace"): ("Bad in-place call", "torch's addbmm_ resizes a tensor that only broadcasts to the result; every other in-place form refuses it, and so does this"),
+    ("special.bessel_y1", "value"): ("values differ", "torch is off by 3e-7 near 5.576 in float64; ours is within 2e-16 of scipy's"),
+    ("special.bessel_j0", "value"): ("values differ", "torch is off by 2e-7 near its zeros in float64, as bessel_y1"),
+    ("nn.functional.conv_transpose3d", "value"): ("values differ", "a hundred products of up to 81 that cancel, added in another order; op_db allows 2e-4 where it states a tolerance"),
+    ("nn.functional.triplet_margin_loss", "value"): ("values differ", "uint8: torch subtracts bytes, which wrap around; here the distance is that of the numbers"),
     ("diff", "gradient"): ("argument 1: a tensor", "n=0: the gradient of what would be joined on is zeros here, None in torch"),
     ("logcumsumexp", "gradient"): ("argument 0", "inputs of 1e4: float32 holds the running result to 5e-4, and the gradient is its exponential; torch's is as far from the double one"),
     ("cdist", "value"): ("values differ", "distances by a matrix product: |a|^2 + |b|^2 - 2ab cancels in float32, 1e-6 of its terms remain"),
@@ -56,7 +59,8 @@ KNOWN_DEEPER = {
 def judge(name, findings):
     """Fail on findings that KNOWN does not explain, and on entries of KNOWN that nothing was found for."""
     expected = {kind: KNOWN[entry, kind] for entry, kind in KNOWN if entry == name}
-    unexplained = [f"{kind}: {words} ({dtype} sample {i})" for dtype, i, kind, words in findings if kind not in expected or expected[kind][0] not in words]
+    reasons = {**{kind: KNOWN_DEEPER[entry, kind] for entry, kind in KNOWN_DEEPER if entry == name}, **expected}
+    unexplained = [f"{kind}: {words} ({dtype} sample {i})" for dtype, i, kind, words in findings if kind not in reasons or reasons[kind][0] not in words]
     assert not unexplained, "\n".join(unexplained)
     found = {kind for _, _, kind, _ in findings}
     stale = [f"{kind}: {expected[kind][1]}" for kind in expected if kind not in found]

@@ -11,7 +11,7 @@ from opdb import entries, sampled  # noqa: E402
 import rushlight as rl  # noqa: E402
 
 PART = 8                                     # entries in a test: enough tests to share, few enough to name
-TABLE = sampled([(name, info, ours) for name, info, ours in entries() if torch.float32 in info.dtypes])
+TABLE = sampled([(name, info, ours) for name, info, ours in entries() if torch.float32 in info.dtypes and not name.startswith("sparse.")])      # torch's vmap has no compressed layouts
 
 
 @pytest.mark.parametrize("first", range(0, len(TABLE), PART))
