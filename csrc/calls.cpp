@@ -332,7 +332,7 @@ static PyObject* foreach_call(PyObject*, PyObject* args, PyObject* kwargs) {
   for (auto& s : sources)                      // nobody is asked for a __torch_function__ here, and nothing is written before an error
     for (Py_ssize_t row = 0; good && s.per_row && row < count; row++) {
       PyObject* v = PyTuple_GET_ITEM(s.value, row);
-      if (RL_LIKELY(!is_tensor(v) || !(((Tensor*)v)->bits & T_SPARSE))) continue;
+      if (!is_tensor(v) || !is_sparse((Tensor*)v)) continue;
       raise(PyExc_NotImplementedError, "%s() over lists of tensors is not implemented for sparse ones", op->text);
       good = false;
     }

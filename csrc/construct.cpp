@@ -266,7 +266,7 @@ static bool warn_array_list(PyObject* data) {
 }
 
 Tensor* tensor_from_data(PyObject* data, bool has_dtype, DType dtype, Device device) {
-  if (is_tensor(data) && RL_UNLIKELY(((Tensor*)data)->bits & T_SPARSE)) {      // its parts are Python's
+  if (is_tensor(data) && is_sparse((Tensor*)data)) {      // its parts are Python's
     PyObject* plain = PyObject_CallMethod(data, "detach", nullptr);
     PyObject* copy = plain ? PyObject_CallMethod(plain, "to", "OOOO", dtype_object(has_dtype ? dtype : ((Tensor*)data)->layout->dtype), Py_False, Py_True, Py_None) : nullptr;
     Py_XDECREF(plain);
@@ -385,7 +385,7 @@ static PyObject* convert(Tensor* t, const Options& o) {      // takes t over
   DType d = o.has_dtype ? o.dtype : l->dtype;
   Device device = o.has_device ? o.device : l->device;
   if (d == l->dtype && device == l->device) return (PyObject*)t;
-  if (RL_UNLIKELY(t->bits & T_SPARSE) && !o.has_device) device = Device::CPU;      // where its parts are
+  if (is_sparse(t) && !o.has_device) device = Device::CPU;      // where its parts are
   PyObject* where = device_object(device);
   PyObject* result = where ? call_method((PyObject*)t, "to", where, dtype_object(d)) : nullptr;
   Py_XDECREF(where);

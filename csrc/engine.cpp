@@ -23,10 +23,6 @@ static PyObject* call_method(Tensor* t, const char* name, Tensor* argument = nul
 }
 
 // -------------------------------------------------------------------------------------------------------- adding gradients
-static bool same_shape(const Layout* a, const Layout* b) {
-  return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), a->ndim * sizeof(int64_t));
-}
-
 // Nobody else sees this gradient or its memory: it may be written.
 static bool owned_alone(Tensor* t) {
   return Py_REFCNT((PyObject*)t) == 1 && t->storage->rc == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY));
@@ -37,8 +33,6 @@ static bool recorded_alone(Tensor* t) {
   return (tls.guard & G_RECORD) && Py_REFCNT((PyObject*)t) == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY)) &&
          t->storage->rc == 1 + recorded_references(t->storage);
 }
-
-static bool is_sparse(Tensor* t) { return RL_UNLIKELY(t->bits & T_SPARSE); }
 
 // The sum of two gradients of which one is sparse: dense if the other is. Python has the rules (rushlight/sparse); torch's add wants the dense one first.
 static PyObject* sparse_sum(PyObject* a, PyObject* b) { return is_sparse((Tensor*)a) ? op_binary(S_ADD, b, a) : op_binary(S_ADD, a, b); }
@@ -248,7 +242,7 @@ static bool apply_copy_slices(Node* n, Tensor** grads, uint64_t needed, Tensor**
 bool node_apply(Node* n, Tensor** grads, uint64_t needed, Tensor** results) {
   if (n->kind == NodeKind::Function) return function_apply_backward(n, grads, needed, results);
   bool any = false, sparse = false;
-  for (int i = 0; i < n->nslots; i++) if (grads[i]) { any = true; sparse |= (grads[i]->bits & T_SPARSE) != 0; }
+  for (int i = 0; i < n->nslots; i++) if (grads[i]) { any = true; sparse |= is_sparse(grads[i]); }
   if (!any || !needed) return true;          // an undefined gradient stays undefined
   if (RL_UNLIKELY(sparse) && !densify(grads, n->nslots)) return false;
   switch (n->kind) {

@@ -371,7 +371,6 @@ static bool spreads_to(const Layout* to, const Layout* from) {
   return true;
 }
 
-static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), a->ndim * sizeof(int64_t)); }
 
 // The gradient that backward returned for one input, in that input's shape and dtype. Takes `o` over.
 static Tensor* fitted(PyObject* o, const Layout* want, const char* name, int index) {

@@ -248,14 +248,14 @@ static Tensor* implicit_gradient(const Layout* l, const Tensor* root) {      // 
     raise(PyExc_RuntimeError, "grad can be implicitly created only for real scalar outputs but got torch.%s", DTYPES[(int)l->dtype].name);
     return nullptr;
   }
-  Tensor* one = tensor_empty(l->dtype, root && (root->bits & T_SPARSE) ? Device::CPU : l->device, l->ndim, l->shape());
+  Tensor* one = tensor_empty(l->dtype, root && is_sparse(root) ? Device::CPU : l->device, l->ndim, l->shape());
   if (one && one->storage->data) write_one(one);
   return one;
 }
 
 static bool check_gradient(const Layout* r, Tensor* gradient, Py_ssize_t index) {
   const Layout* g = gradient->layout;
-  if (r->ndim != g->ndim || memcmp(r->shape(), g->shape(), r->ndim * sizeof(int64_t))) {
+  if (!same_shape(r, g)) {
     raise(PyExc_RuntimeError, "Mismatch in shape: grad_output[%zd] has a shape of torch.Size(%s) and output[%zd] has a shape of torch.Size(%s).",
           index, shape_text(g).c_str(), index, shape_text(r).c_str());
     return false;
@@ -276,17 +276,20 @@ struct Gradients {             // owned references to the roots' gradients
 // Where the gradient of a tensor goes, or the GradientEdge (node, output, …) itself.
 struct GradPlace { Edge edge; const Layout* layout; Tensor* tensor; };
 
+static bool is_node(PyObject* o) { return PyObject_TypeCheck(o, NodeType) || PyObject_TypeCheck(o, FunctionBaseType); }
+static bool is_edge(PyObject* o) { return PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && is_node(PyTuple_GET_ITEM(o, 0)); }      // autograd.graph.GradientEdge
+
 static bool place_of(PyObject* o, const char* what, Py_ssize_t index, GradPlace* p) {
   if (is_tensor(o)) {
     Tensor* t = (Tensor*)o;
     *p = GradPlace{{nullptr, 0}, t->layout, t};
     return gradient_edge(t, &p->edge);
   }
-  if (PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && (PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), NodeType) || PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), FunctionBaseType))) {
+  if (is_edge(o)) {
     Node* n = node_of(PyTuple_GET_ITEM(o, 0));
-    const long slot = PyLong_AsLong(PyTuple_GET_ITEM(o, 1));
+    const long long slot = PyLong_AsLongLong(PyTuple_GET_ITEM(o, 1));
     if (!n || (slot == -1 && PyErr_Occurred())) return false;
-    if (slot < 0 || slot >= n->nout) { raise(PyExc_RuntimeError, "%s has %d outputs: there is no output %ld", node_name(n), (int)n->nout, slot); return false; }
+    if (slot < 0 || slot >= n->nout) { raise(PyExc_RuntimeError, "%s has %d outputs: there is no output %lld", node_name(n), (int)n->nout, slot); return false; }
     Edge e{n, (uint32_t)slot};
     *p = GradPlace{e, slot_layout(e), nullptr};
     return true;
@@ -321,8 +324,6 @@ static bool add_root(const GradPlace& root, PyObject* given, Py_ssize_t index, G
   gradients->v.push_back(g);
   return true;
 }
-
-static bool is_edge(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 3; }      // autograd.graph.GradientEdge
 
 // A Tensor, a GradientEdge or a sequence of them -> tuple (new).
 static PyObject* tensor_tuple(PyObject* o) {

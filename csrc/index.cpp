@@ -121,7 +121,7 @@ static bool expand_masks(Tensor* self, const Indices& given, Indices* out) {
   for (int dim = 0; dim < n; dim++) {
     Tensor* t = given.at[dim];
     if (!t) continue;
-    if (RL_UNLIKELY(t->bits & T_SPARSE)) { raise(PyExc_NotImplementedError, "a sparse tensor is no index: take its to_dense() or its indices()"); return false; }
+    if (is_sparse(t)) { raise(PyExc_NotImplementedError, "a sparse tensor is no index: take its to_dense() or its indices()"); return false; }
     DType d = t->layout->dtype;
     if (!is_mask(t)) {
       if (d != DType::Int64 && d != DType::Int32) { raise(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors"); return false; }
@@ -459,8 +459,6 @@ static bool is_overridden(PyObject* self) {
   return (tls.guard & G_MODE) || has_torch_function(self);
 }
 
-PyObject* override_handler();          // op.cpp
-
 static PyObject* run_override(const char* method, PyObject* self, PyObject* key, PyObject* value) {
   PyObject* handler = override_handler();
   if (!handler) return nullptr;
@@ -614,7 +612,7 @@ int index_set(PyObject* object, PyObject* key, PyObject* value) {
     raise(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, scalar_type_name(self->layout->dtype));
     return -1;
   }
-  if (is_tensor(value) && RL_UNLIKELY(((Tensor*)value)->bits & T_SPARSE)) {
+  if (is_tensor(value) && is_sparse((Tensor*)value)) {
     raise(PyExc_RuntimeError, "copy_() between dense and sparse Tensors is not implemented! Assign value.to_dense()");
     return -1;
   }

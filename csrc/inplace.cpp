@@ -104,7 +104,6 @@ static const Layout* output_layout(const Plan* p, int i, const Call& c) {
   }
 }
 
-static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 
 // What the definition says of an out= tensor that has another dtype than the result: OpDef.out_refusal, an exception or None.
 static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want, bool castable) {

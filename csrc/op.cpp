@@ -304,7 +304,7 @@ static PyObject* call_hook(PyObject* hook, Face* face, PyObject* types, PyObject
   return r;
 }
 
-PyObject* override_handler() {                     // borrowed; few programs need it: it is imported when the first one does. null: with an exception
+PyObject* override_handler() {
   if (!g_hooks.torch_function) {
     PyObject* module = PyImport_ImportModule("rushlight.overrides");
     g_hooks.torch_function = module ? PyObject_GetAttrString(module, "dispatch") : nullptr;

@@ -105,6 +105,7 @@ inline void skip_words(Args& a, const Param& p) {
 }
 inline bool runs_native(const Call& c) { return c.op->native && (c.op->native_overload < 0 || c.op->native_overload == c.overload); }
 Face* op_face(Op*, bool method, uint8_t form);                  // borrowed: the op's own faces; null with AttributeError when it has no such form
+PyObject* override_handler();              // borrowed: rushlight.overrides.dispatch, imported when first needed; null with an error
 PyObject* dispatch_override(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);    // hooks.torch_function
 PyObject* call_finish(Call&);                                   // run and wrap, for faces and operators
 const uint32_t G_DISPATCH = G_MODE | G_AUTOCAST | G_FUNC | G_PROFILE;    // guards that take the call to Python

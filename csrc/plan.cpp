@@ -11,12 +11,6 @@
 namespace rl {
 
 // ------------------------------------------------------------------------------------------------------------------ keys
-static inline uint64_t mix(uint64_t h, uint64_t w) { h = (h ^ w) * 0x9E3779B97F4A7C15ull; return h ^ (h >> 29); }
-static uint64_t hash_key(const uint64_t* k, int n) {
-  uint64_t h = (uint64_t)n;
-  for (int i = 0; i < n; i++) h = mix(h, k[i]);
-  return h ? h : 1;
-}
 static inline int key_size(const Call& c) { return 2 + c.nstatic + c.nt + c.ndest + c.nsym; }
 static inline uint64_t key_head(const Call& c) { return (uint64_t)c.op->id | (uint64_t)c.form << 24 | (uint64_t)c.overload << 26 | g_config_epoch << 34; }
 
@@ -110,7 +104,6 @@ static bool table_insert(Plan* p, const uint64_t* key, int n, uint64_t hash) {  
 }
 
 // -------------------------------------------------------------------------------------------------------- generic table
-struct KeyHash { size_t operator()(const std::vector<uint64_t>& k) const { return (size_t)hash_key(k.data(), (int)k.size()); } };
 struct Family { std::vector<Recipe*> recipes; bool used = true; };        // recipes: owned, most recently useful first
 typedef std::unordered_map<std::vector<uint64_t>, Family, KeyHash> Families;
 static Families g_families;

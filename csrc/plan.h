@@ -12,6 +12,14 @@
 
 namespace rl {
 
+// Keys are words: of plans (plan.cpp) and of recorded streams (record.cpp).
+inline uint64_t hash_key(const uint64_t* k, int n) {
+  uint64_t h = (uint64_t)n;
+  for (int i = 0; i < n; i++) { h = (h ^ k[i]) * 0x9E3779B97F4A7C15ull; h ^= h >> 29; }
+  return h ? h : 1;
+}
+struct KeyHash { size_t operator()(const std::vector<uint64_t>& k) const { return (size_t)hash_key(k.data(), (int)k.size()); } };
+
 enum class RefKind : uint8_t { Arg, Dest, Buffer, View, None };          // what a pointer or an output refers to
 enum class SaveKind : uint8_t { Arg, Output, Hidden };
 

@@ -230,8 +230,7 @@ static void note_places(size_t first, size_t end) {
 struct Ref { int32_t entry, index; };                     // an argument, a buffer or a scalar of an entry
 struct Segment { size_t end; int64_t entry; Plan* plan; std::vector<Ref> inputs, outputs, scalars; };      // entry < 0: the fused plan (owned)
 struct Stream { std::vector<Plan*> plans; std::vector<Segment> segments; int64_t used; };                  // plans: held, so that their addresses stay theirs
-struct StreamHash { size_t operator()(const std::vector<uint64_t>& k) const { uint64_t h = 0x9e3779b97f4a7c15ull; for (uint64_t w : k) { h = (h ^ w) * 0xff51afd7ed558ccdull; h ^= h >> 32; } return (size_t)h; } };
-static std::unordered_map<std::vector<uint64_t>, Stream*, StreamHash> g_streams;
+static std::unordered_map<std::vector<uint64_t>, Stream*, KeyHash> g_streams;
 static const size_t MAX_STREAMS = 256;
 static int64_t g_stream_count, g_stream_hits, g_stream_clock, g_fused_runs;
 

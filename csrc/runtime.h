@@ -105,6 +105,7 @@ void memory_format_strides(MemoryFormat, int ndim, const int64_t* shape, int64_t
 void layout_release(Layout*);       // rc reached 0: stays in the table until evicted (bounded, clock bit)
 inline void incref(Layout* l) { ++l->rc; }
 inline void decref(Layout* l) { if (--l->rc == 0) layout_release(l); }
+inline bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 // The generic class: dtype, device, conj/neg bits, ndim, and per dimension the size class (0, 1, more), the stride class (0, 1, other),
 // the rank of the stride among the others and whether it collapses with the next dimension (stride[i] == shape[i+1]*stride[i+1]).
 // Strides of size-1 dimensions are ignored. Two layouts of one class can share a recipe.
@@ -130,6 +131,7 @@ struct Tensor {
 };
 enum TensorBit : uint8_t { T_RETAINS_GRAD = 1, T_INFERENCE = 2, T_FRESH = 4, T_TRACKED = 8 /* by the cyclic GC: only tensor_track sets it */,
   T_SPARSE = 16 /* a sparse tensor: Python has its indices and values; this object is its place in the graph, on no device */ };
+inline bool is_sparse(const Tensor* t) { return RL_UNLIKELY(t->bits & T_SPARSE); }
 extern PyTypeObject* TensorType;           // rushlight.Tensor, made in C++; Python adds methods to it
 extern PyTypeObject* ParameterType;        // nn.Parameter: a subclass that takes the fast path too; null until registered
 inline bool is_exact(PyObject* o) { PyTypeObject* t = Py_TYPE(o); return RL_LIKELY(t == TensorType || t == ParameterType); }

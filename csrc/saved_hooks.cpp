@@ -15,7 +15,6 @@ void packed_free(Packed* p) {
   PyMem_Free(p);
 }
 
-static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), a->ndim * sizeof(int64_t)); }
 
 bool saved_pack(Node* n, Saved* s, Tensor* given, PyObject* pack, PyObject* unpack) {
   Tensor* t = given;

@@ -263,12 +263,12 @@ static int put_grad(PyObject* o, PyObject* value, void*) {
       "Convert it first: grad.to(tensor.dtype)", dtype_cpp_name(g->dtype), dtype_scalar_name(l->dtype));
     return -1;
   }
-  if (g->device != l->device && !((self_of(value)->bits | t->bits) & T_SPARSE)) {
+  if (g->device != l->device && !is_sparse(self_of(value)) && !is_sparse(t)) {
     raise(PyExc_RuntimeError, "attempting to assign a gradient with device type '%s' to a tensor with device type '%s'. Please ensure that the gradient and the tensor are on the same device",
       g->device == Device::Meta ? "meta" : "cpu", l->device == Device::Meta ? "meta" : "cpu");
     return -1;
   }
-  if (g->ndim != l->ndim || memcmp(g->shape(), l->shape(), sizeof(int64_t) * l->ndim)) {
+  if (!same_shape(g, l)) {
     raise(PyExc_RuntimeError, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the same size",
       shape_text(g).c_str(), shape_text(l).c_str());
     return -1;
@@ -291,7 +291,7 @@ static int put_data(PyObject* o, PyObject* value, void*) {
   if (!value) { raise(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"); return -1; }
   if (!is_tensor(value)) { raise(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name); return -1; }
   Tensor* source = self_of(value);
-  if ((source->bits & T_SPARSE) != (t->bits & T_SPARSE)) { raise(PyExc_RuntimeError, "incompatible tensor type: the data of a dense tensor cannot be set to those of a sparse one"); return -1; }
+  if (is_sparse(source) != is_sparse(t)) { raise(PyExc_RuntimeError, "incompatible tensor type: the data of a dense tensor cannot be set to those of a sparse one"); return -1; }
   char kind = DTYPES[(int)source->layout->dtype].kind;
   if (t->requires_grad && kind != 'f' && kind != 'c') { raise(PyExc_RuntimeError, "data set to a tensor that requires gradients must be floating point or complex dtype"); return -1; }
   if (!t->version && t->storage != source->storage && !version_own(t, t->storage->version)) return -1;      // the counter stays with the tensor

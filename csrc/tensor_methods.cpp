@@ -74,7 +74,6 @@ static PyObject* m_is_contiguous(FAST) {
 }
 static PyObject* m_is_dense(PyObject* o, PyObject*) { return PyBool_FromLong(self_of(o)->layout->flags & L_DENSE); }
 static PyObject* m_self_overlaps(PyObject* o, PyObject*) { return PyBool_FromLong(layout_self_overlaps(self_of(o)->layout)); }
-static bool same_shape(const Layout* a, const Layout* b) { return a->ndim == b->ndim && !memcmp(a->shape(), b->shape(), sizeof(int64_t) * a->ndim); }
 static PyObject* m_is_same_size(PyObject* o, PyObject* other) {
   if (!is_tensor(other)) return raise(PyExc_TypeError, "is_same_size(): argument 'other' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
   return PyBool_FromLong(same_shape(self_of(o)->layout, self_of(other)->layout));
