@@ -405,12 +405,6 @@ def trace(x):
     return drop_dims(T.reduce("sum", T.load(x, [i, i], shape=(length,)), (0,)), (0,), False)
 
 
-@trace.gradient("self")
-def _(grad, self):
-    i, j = T.iota(self.shape[0], 0, 2), T.iota(self.shape[1], 1, 2)
-    return T.where(T.prim("eq", i, j), T.expand(T.reshape(grad, (1, 1)), self.shape), 0)
-
-
 def _running(name, better, doc):
     """cummax, cummin: the running extreme and where it was last met; NaN stays once met."""
     def body(x, dim):

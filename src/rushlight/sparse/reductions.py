@@ -36,12 +36,12 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None):
     dims = sorted(wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
     out = sparse_sum(to_coo(input), dims)
     if not keepdim: return out
-    if not is_sparse(out): out = _as_sparse(out, input)
+    if not is_sparse(out): out = _as_sparse(out)
     for d in dims: out = unsqueeze(out, d)
     return out if input.layout is COO else compressed(out, input.layout)
 
 
-def _as_sparse(dense, like):
+def _as_sparse(dense):
     """A dense result as a sparse tensor of no sparse dimensions."""
     return assemble(Pattern(COO, dense.shape, (rl.empty((0, 1), dtype=rl.int64),)), dense.unsqueeze(0))
 
