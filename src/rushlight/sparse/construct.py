@@ -73,7 +73,7 @@ def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, layou
             raise TypeError("sparse_coo_tensor() missing 1 required positional arguments: \"values\"")
         return zeros(tuple(size), COO, dtype, requires_grad)
     indices, values = _as_tensor(indices).to(rl.int64), _values(values, dtype, requires_grad)
-    if values.dim() == 0: values = values.expand(indices.shape[-1] if indices.dim() else 1)
+    if values.dim() == 0: values = values.reshape(1)
     if size is None:
         if indices.dim() != 2:
             raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")

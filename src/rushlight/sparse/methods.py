@@ -6,8 +6,8 @@ import rushlight as rl
 from . import arithmetic, products, reductions, shapes  # noqa: F401  (they register what operators do)
 from .convert import coalesce as _coalesce
 from .convert import sparse_mask, to_dense, to_sparse  # noqa: F401  (methods as they are)
-from .pattern import COO, CSC, CSR, INDICES, Pattern, check_coo
-from .tensor import bare, is_sparse, layout_error, values_of
+from .pattern import COO, CSC, CSR, INDICES, Pattern, check_coo, check_dims
+from .tensor import bare, is_sparse, layout_error, refuse, values_of
 
 
 def to_sparse_coo(self): return to_sparse(self)
@@ -44,7 +44,7 @@ def values(self):
 
 
 def _only_sparse(self, name):
-    if not is_sparse(self): raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: the tensor is strided, not sparse")
+    if not is_sparse(self): refuse(name, self)
     return self
 
 
@@ -78,9 +78,8 @@ def _coalesced_(self, coalesced):
 
 
 def _resized(self, size, sparse_dims, dense_dims, name):
-    pattern = _coo(self, name)
-    if sparse_dims + dense_dims != len(size):
-        raise RuntimeError(f"number of dimensions must be sparse_dim ({sparse_dims}) + dense_dim ({dense_dims}), but got {len(size)}")
+    pattern = _coo(_only_sparse(self, name), name)
+    check_dims(size, sparse_dims, dense_dims)
     return pattern
 
 

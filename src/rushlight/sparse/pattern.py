@@ -100,6 +100,11 @@ def outer_of(lines, count):
 
 
 # ------------------------------------------------------------------------------------------------------------- validation
+def check_dims(size, sparse_dim, dense_dim) -> None:
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+
+
 def check_coo(indices, values, size, coalesced=False) -> None:
     """torch's errors, and one it leaves out unless asked: an index beyond the size would be read elsewhere."""
     if indices.dim() != 2:
@@ -107,9 +112,8 @@ def check_coo(indices, values, size, coalesced=False) -> None:
     if values.dim() < 1 or indices.shape[1] != values.shape[0]:
         raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: "
                            f"{values.shape[0] if values.dim() else values.numel()}")
-    sparse_dim, dense_dim = indices.shape[0], values.dim() - 1
-    if len(size) != sparse_dim + dense_dim:
-        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+    sparse_dim = indices.shape[0]
+    check_dims(size, sparse_dim, values.dim() - 1)
     wanted = [values.shape[0], *size[sparse_dim:]]
     if list(values.shape) != wanted:
         raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(values.shape)}")
