@@ -13,7 +13,7 @@ from .tensor import assemble, check_cast, is_sparse, refuse, sparse_like, values
 # f(0) = 0: only the stored values change. The first ones are linear: a place that is there twice may stay so.
 LINEAR = ("neg negative positive conj_physical deg2rad rad2deg real conj resolve_conj resolve_neg _to_dtype")
 KEEP_ZERO = ("abs absolute angle asin arcsin asinh arcsinh atan arctan atanh arctanh ceil erf erfinv expm1 floor frac isinf isnan isneginf isposinf log1p nan_to_num relu round "
-             "sgn sign signbit sin sinh sqrt square tan tanh trunc fix")
+             "sgn sign signbit sin sinh sqrt square tan tanh tanhshrink trunc fix")
 
 
 def _on_values(name, linear):

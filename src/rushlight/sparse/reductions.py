@@ -42,6 +42,10 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None):
     return out if input.layout is COO else compressed(out, input.layout)
 
 
+@handles("vecdot")
+def vecdot(x, y, *, dim=-1): return sum_(x.conj_physical() * y, dim)
+
+
 def _as_sparse(dense):
     """A dense result as a sparse tensor of no sparse dimensions."""
     return assemble(Pattern(COO, dense.shape, (rl.empty((0, 1), dtype=rl.int64),)), dense.unsqueeze(0))
