@@ -84,7 +84,8 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list:
-        raise NotImplementedError
+        """The learning rate of each group from now on."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
         """Set the next learning rates (of a given epoch, for schedules with a closed form)."""

@@ -43,10 +43,12 @@ class PerElementOptimizer(Optimizer):
                         own[name] = rl.tensor(float(own[name]), dtype=rl.float32)
 
     def _new_state(self, group: dict, param: Tensor) -> dict[str, Tensor]:
-        raise NotImplementedError
+        """What is kept of a new parameter, beside the number of its steps."""
+        raise NotImplementedError(f"{type(self).__name__} has no _new_state()")
 
     def _update(self, group: dict, step, state: dict) -> Update:
-        raise NotImplementedError
+        """The operator that updates a parameter at this step, and its numbers."""
+        raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def _start(self, group: dict, params: list[Tensor]) -> None:
         new = [param for param in params if not self.state.get(param)]
