@@ -153,7 +153,7 @@ class OpDef:
 
     # What an operator is unless its definition says otherwise (`op` below explains the options): all that derived definitions need to know of them.
     rule = samples = errors = saves = native = promote = method_of = None
-    inplace = out = separate = one_value = once = False
+    inplace = out = separate = one_value = once = unreached = False
     differentiable, layout, aliases, refuses, contracts = True, 'pointwise', (), {'': None}, {}
 
     def __init__(self, body, signatures, options):
@@ -311,7 +311,7 @@ def _fit(signature, args, kwargs):
 
 def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
        errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None, separate=False,
-       contracts=None, one_value=False, once=False):
+       contracts=None, one_value=False, once=False, unreached=False):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
     if len({s.name for s in signatures}) != 1: raise ValueError(f'one operator, one name: {[s.name for s in signatures]}')
@@ -323,7 +323,7 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
             refuses=refuses if isinstance(refuses, dict) else {refuses: None}, kernel=kernel or signatures[0].name,
             saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
             differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of,
-            contracts=contracts or {}, separate=separate, one_value=one_value, once=once))
+            contracts=contracts or {}, separate=separate, one_value=one_value, once=once, unreached=unreached))
         if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
         if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
         _definitions[definition.name] = definition

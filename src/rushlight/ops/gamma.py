@@ -20,12 +20,12 @@ from .approximation import (
     floor,
     is_nan,
     log,
-    no_derivative,
     number,
     polynomial,
     sqrt,
     wide,
 )
+from .common import no_derivative
 
 EPSILON = 2.0 ** -53
 # B(2j) / (2j)!: the Bernoulli numbers of the Euler-Maclaurin formula
