@@ -341,7 +341,7 @@ REFUSED = "exp cos log sigmoid mean max min argmax cumsum sort topk view flatten
 def test_others_are_refused_by_name(name, layout):
     """Never a wrong number: what there is not for a layout says so, with the operator and the layout."""
     s = matrix().to_sparse(layout=layout)
-    calls = {"view": lambda: s.view(-1), "narrow": lambda: s.narrow(0, 0, 1), "expand": lambda: s.expand(5, 7), "softmax": lambda: s.softmax(0), "cumsum": lambda: s.cumsum(0),
+    calls = {"view": lambda: s.view(-1), "narrow": lambda: s.narrow(0, 0, 1), "expand": lambda: s.expand(2, 5, 7), "softmax": lambda: s.softmax(0), "cumsum": lambda: s.cumsum(0),
              "clamp": lambda: s.clamp(0), "dropout": lambda: torch.nn.functional.dropout(s), "topk": lambda: s.topk(1), "where": lambda: torch.where(torch.ones(5, 7) > 0, s, s),
              "masked_fill": lambda: s.masked_fill(torch.ones(5, 7) > 0, 0), "equal": lambda: torch.equal(s, s)}
     with pytest.raises((NotImplementedError, RuntimeError)) as error: calls.get(name, lambda: getattr(s, name)())()
@@ -646,3 +646,19 @@ def test_threads_give_the_same_bits():
     finally: torch.set_num_threads(before)
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other))
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+def test_gradcheck_varies_the_values_of_sparse_tensors(layout, masked):
+    check = torch.sparse.as_sparse_gradcheck(torch.autograd.gradcheck)
+    s, d = matrix().double().to_sparse(layout=layout).requires_grad_(), torch.arange(14.0, dtype=torch.float64).reshape(7, 2)
+    assert check(lambda x: x * 3, [s], masked=masked)
+    assert check(lambda x: torch.sparse.mm(x, d) if masked else x @ d, s, masked=masked)
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x): return x * 3
+        @staticmethod
+        def backward(ctx, grad): return grad * 2
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"): check(Wrong.apply, [s], masked=masked)

@@ -62,6 +62,8 @@ def _dropout(x, p, generator):
 @op("_feature_dropout(Tensor self, float p, *, Generator? generator=None) -> Tensor", rule="float!", on="-", layout="pointwise", node="MulBackward0", out=False)
 def _feature_dropout(x, p, generator):
     """Dropout of whole channels: one draw for each pair of sample and channel."""
+    if x.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     keep = 1.0 - T.cast(p, "f64")
     noise = tuple(x.shape[:2]) + (1,) * (x.ndim - 2)
     kept = T.draw("bernoulli", noise, "b1", keep)

@@ -7,8 +7,7 @@ from . import arithmetic, products, reductions, shapes  # noqa: F401  (they regi
 from .convert import coalesce as _coalesce
 from .convert import sparse_mask, to_dense, to_sparse
 from .pattern import COO, CSC, CSR, Pattern, check_coo
-from .shapes import layout_error
-from .tensor import bare, is_sparse, values_of
+from .tensor import bare, is_sparse, layout_error, values_of
 
 
 def to_sparse_coo(self): return to_sparse(self)
@@ -92,21 +91,14 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
         raise RuntimeError(f"changing the number of sparse dimensions (from {pattern.sparse_dim} to {sparse_dim}) on a non-empty sparse tensor is not supported.")
     if not pattern.nnz: return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
     check_coo(pattern.indices[0], self._stored, size)
-    return _as(self, bare(pattern.resized(size), self._stored))
+    return self._become(bare(pattern.resized(size), self._stored), resize=True)
 
 
 def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
     """Another size, and nothing stored."""
     _resized(self, size, sparse_dim, dense_dim, "sparse_resize_and_clear_")
     empty = rl.empty((0, *tuple(size)[sparse_dim:]), dtype=self.dtype)
-    return _as(self, bare(Pattern(COO, tuple(size), (rl.empty((sparse_dim, 0), dtype=rl.int64),)), empty))
-
-
-def _as(self, other):
-    """The same object with another size: only one outside the graph may change it."""
-    if self.requires_grad: raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    with rl._C.disable_torch_function(): rl.Tensor.resize_(self, other.shape)          # of the object, which has no data
-    return self._become(other)
+    return self._become(bare(Pattern(COO, tuple(size), (rl.empty((sparse_dim, 0), dtype=rl.int64),)), empty), resize=True)
 
 
 __all__ = ["ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "indices", "is_coalesced", "row_indices", "sparse_dim", "sparse_mask", "sparse_resize_",

@@ -4,10 +4,11 @@ from __future__ import annotations
 import rushlight as rl
 
 from ..autograd.function import Function
+from ..ops.common import wrap_dim
 from .convert import coalesce, compressed, summed, to_coo
 from .dispatch import handles
 from .pattern import COO, Pattern, flat_keys, grouped, places_of_keys
-from .shapes import unsqueeze, wrapped
+from .shapes import unsqueeze
 from .tensor import assemble, is_sparse, named, refuse, sparse_like, values_of
 
 
@@ -32,7 +33,7 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None):
         return _Sum.apply(input) if input.requires_grad else input._stored.sum()
     if input.layout is not COO and not keepdim:
         raise RuntimeError(f"reduction operations on {str(input.layout)[-3:].upper()} tensors with keepdim=False is unsupported")
-    dims = sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
+    dims = sorted(wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
     out = sparse_sum(to_coo(input), dims)
     if not keepdim: return out
     if not is_sparse(out): out = _as_sparse(out, input)
@@ -51,7 +52,7 @@ def sparse_sum(input, dim=None, dtype=None):
     if input.layout is not COO: refuse("_sparse_sum", input)
     input = input if dtype is None else input.to(dtype)
     if dim is None or isinstance(dim, (tuple, list)) and not len(dim): return values_of(input).sum()
-    dims = [wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
+    dims = [wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
     pattern, values = input._pattern, values_of(input)
     n, total = pattern.sparse_dim, rl.promote_types(values.dtype, rl.int64) if not (values.dtype.is_floating_point or values.dtype.is_complex) else values.dtype
@@ -81,7 +82,7 @@ def _softmax(input, dim, dtype, name):
     if not is_sparse(input): return getattr(rl, name)(input, dim, dtype=dtype)
     if input.layout is not COO: refuse(f"_sparse_{name}", input)
     s = coalesce(input if dtype is None else input.to(dtype))
-    d, n, values = wrapped(dim, input.dim()), s._pattern.sparse_dim, values_of(s)
+    d, n, values = wrap_dim(dim, input.dim()), s._pattern.sparse_dim, values_of(s)
     if d >= n: return sparse_like(s, getattr(rl, name)(values, d - n + 1))
     if s._pattern.nnz == 0: return sparse_like(s, values)
     others = [k for k in range(n) if k != d]
