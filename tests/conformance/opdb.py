@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import types
 import warnings
 
@@ -36,11 +35,6 @@ ARBITRARY_CHOICE = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue
 
 # Factors that are unique only up to signs or phases: compared by what op_db makes of them for this purpose (sample.output_process_fn_grad).
 UP_TO_PHASES = {"linalg.svd", "svd", "linalg.eig", "linalg.eigh", "svd_lowrank", "pca_lowrank"}
-
-
-def sampled(table: list, one_in: int = 4) -> list:
-    """Every fourth entry, which is what CI has time for; all of them with RUSHLIGHT_WHOLE=1."""
-    return table if os.environ.get("RUSHLIGHT_WHOLE") == "1" else table[::one_in]
 
 
 def full_name(info) -> str:
