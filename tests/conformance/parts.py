@@ -1,17 +1,17 @@
 """A comparison of many op_db entries as a handful of tests: enough of them to share among processes, few enough to name."""
 from __future__ import annotations
 
-import os
 import warnings
 
 import pytest
+from operators import WHOLE
 
 SIZE = 8
 
 
 def sampled(table: list, one_in: int = 4) -> list:
     """Every fourth entry, which is what CI has time for; all of them with RUSHLIGHT_WHOLE=1."""
-    return table if os.environ.get("RUSHLIGHT_WHOLE") == "1" else table[::one_in]
+    return table if WHOLE else table[::one_in]
 
 
 def over_entries(table: list):
