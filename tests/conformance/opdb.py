@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import types
 import warnings
 
@@ -36,11 +35,6 @@ ARBITRARY_CHOICE = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue
 
 # Factors that are unique only up to signs or phases: compared by what op_db makes of them for this purpose (sample.output_process_fn_grad).
 UP_TO_PHASES = {"linalg.svd", "svd", "linalg.eig", "linalg.eigh", "svd_lowrank", "pca_lowrank"}
-
-
-def sampled(table: list, one_in: int = 4) -> list:
-    """Every fourth entry, which is what CI has time for; all of them with RUSHLIGHT_WHOLE=1."""
-    return table if os.environ.get("RUSHLIGHT_WHOLE") == "1" else table[::one_in]
 
 
 def full_name(info) -> str:
@@ -413,8 +407,8 @@ def same_words(ours, theirs, count: int = 4) -> bool:
     return bool(mine) == bool(wanted) and mine[:len(wanted)] == wanted[:len(mine)]
 
 
-def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=True):
-    """(samples run, [(dtype name, sample, kind, words)]): everything about one entry. `seconds`: samples differentiated twice."""
+def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=True, firsts=None):
+    """(samples run, [(dtype name, sample, kind, words)]): everything about one entry. `firsts`, `seconds`: samples differentiated (None: all), and twice."""
     findings, count = [], 0
     for d, dtype in enumerate(dtypes):
         if not info.supports_dtype(dtype, "cpu"): continue
@@ -428,7 +422,7 @@ def check_operator(info, ours, dtypes, limit=None, seconds=1, forms=2, errors=Tr
             count += 1
             try:
                 twice = gradients and info.supports_gradgrad and d == 0 and i in spread(range(len(samples)), seconds)
-                found = check_sample(info, ours, sample, gradients, second=twice)
+                found = check_sample(info, ours, sample, gradients and i in spread(range(len(samples)), firsts), second=twice)
                 if i < forms and d == 0: found = found + check_inplace(info, sample) + check_out(info, ours, sample)
                 if twice and info.supports_forward_ad:
                     found = found + check_tangents(info, ours, sample, sample.output_process_fn_grad if info.name in UP_TO_PHASES else None, translated)
