@@ -27,7 +27,6 @@ KNOWN = {
     ("linalg.matrix_power", "out"): ("got double", "torch takes any out= when nothing is multiplied"),
     ("linalg.norm/subgradients_at_zero", "gradgrad"): ("nan", "the second derivative at the zero vector: NaN in torch, 0 here"),
     ("linalg.norm/subgradients_at_zero", "gradient"): ("torch has None", "the 0-norm: torch has no gradient, here it is 0"),
-    ("sum_to_size", "value"): ("torch.int64", "torch sums a 0-dim bool to int64 though nothing is summed"),
     ("ormqr", "gradient"): ("torch has None", "of no reflections: zeros here"), ("linalg.householder_product", "gradient"): ("torch has None", "of no reflections: zeros here"),
     ("fft.ihfftn", "out"): ("torch has (0,)", "torch does not fill out="),
 }
@@ -45,7 +44,6 @@ KNOWN_DEEPER = {
     ("nn.functional.conv_transpose3d", "value"): ("values differ", "a hundred products of up to 81 that cancel, added in another order; op_db allows 2e-4 where it states a tolerance"),
     ("nn.functional.triplet_margin_loss", "value"): ("values differ", "uint8: torch subtracts bytes, which wrap around; here the distance is that of the numbers"),
     ("diff", "gradient"): ("argument 1: a tensor", "n=0: the gradient of what would be joined on is zeros here, None in torch"),
-    ("logcumsumexp", "gradient"): ("argument 0", "inputs of 1e4: float32 holds the running result to 5e-4, and the gradient is its exponential; torch's is as far from the double one"),
     ("cdist", "value"): ("values differ", "distances by a matrix product: |a|^2 + |b|^2 - 2ab cancels in float32, 1e-6 of its terms remain"),
     ("grid_sampler_2d", "gradient"): ("argument 1", "bicubic: float32 cancels in the gradient of the grid; torch's is as far from the double one (3e-5 to 6e-5 of its size)"),
     ("nn.functional.cosine_similarity", "gradient"): ("off by", "bfloat16: made of operators that round each, as in torch, whose own gradient is as far from the float32 one on most samples"),

@@ -15,7 +15,7 @@ PART = 8
 TABLE = sampled([e for e in entries() if e[1].supports_autograd and torch.float32 in e[1].dtypes and "sparse" not in e[0] and not e[0].startswith("masked.")])
 # as_strided_scatter is a write into a copy here, which is refused. The others: edges where torch keeps something beside the point (a multiplication by one, a sum it takes for a mean), or leaves the input as it is.
 LEFT_OUT = {"norm", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout/with_train",
-            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "sum_to_size", "stft", "linalg.eig", "ormqr",
+            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "stft", "linalg.eig", "ormqr",
             "as_strided_scatter", "linalg.norm/subgradients_at_zero"}
 
 
