@@ -11,7 +11,7 @@ import rushlight as rl  # noqa: E402
 
 # as_strided_scatter is a write into a copy here, which is refused. The others: edges where torch keeps something beside the point (a multiplication by one, a sum it takes for a mean), or leaves the input as it is.
 LEFT_OUT = {"norm", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout/with_train",
-            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "sum_to_size", "stft", "linalg.eig", "ormqr",
+            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "stft", "linalg.eig", "ormqr",
             "as_strided_scatter", "linalg.norm/subgradients_at_zero"}
 
 

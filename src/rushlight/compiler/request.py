@@ -475,9 +475,9 @@ def output_strides(t, node, number=0):
         return channels_last_strides(shape) if last else contiguous_strides(shape)
     if layout == 'convolution':           # channels last when the input or the weight is
         return channels_last_strides(shape) if len(shape) > 3 and convolution_last(t) else contiguous_strides(shape)
-    if layout == 'spatial':               # as the first operand suggests
-        last = operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0])
-        return channels_last_strides(shape) if last else contiguous_strides(shape)
+    if layout.startswith('spatial'):      # as the first operand suggests, or the one named
+        suggests = operands[int(layout[7:] or 0)] if operands else ((), ())
+        return channels_last_strides(shape) if len(suggests[0]) == len(shape) and is_channels_last(*suggests) else contiguous_strides(shape)
     if layout in ('like', 'format'): operands = operands[:1]
     if layout == 'gradient' and t.convolved is not None:
         return channels_last_strides(shape) if t.convolved and len(shape) in (4, 5) else contiguous_strides(shape)
