@@ -458,15 +458,40 @@ class NestEmitter(Evaluator):
         """A work unit is a row."""
         f, kernel = self.f, self.kernel
         self.scratch_ready()
-        counters = self.counters(kernel.outer, self.lo)
-        with f.loop(self.lo, self.hi) as unit:
-            index = self.indices(kernel.outer, counters, unit)
-            if self.interior is not None: self.split_row(Row(self, index), f.const(0), self.size)
-            elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
-                width = self.tiny_width()
-                f.branch(self.size <= width, lambda: self.tiny(Row(self, index), width), lambda: self.passes([Row(self, index)], None))
-            else: self.passes([Row(self, index)], None)
-            self.advance(kernel.outer, counters)
+        passes = self.overlapping if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
+        if self.interior is not None: self.each_row(lambda row: self.split_row(row, f.const(0), self.size))
+        elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+            width = self.tiny_width()
+            f.branch(self.size <= width, lambda: self.each_row(lambda row: self.tiny(row, width)), passes)
+        else: passes()
+
+    def each_row(self, body):
+        counters = self.counters(self.kernel.outer, self.lo)
+        with self.f.loop(self.lo, self.hi) as unit:
+            body(Row(self, self.indices(self.kernel.outer, counters, unit)))
+            self.advance(self.kernel.outer, counters)
+
+    def overlapping(self):
+        """Rows whose last pass takes the same steps as the first pass of the next row: see schedule.overlapped."""
+        f, axes, (first, *middle, last) = self.f, self.kernel.outer, self.kernel.passes
+        counters = self.counters(axes, self.lo)
+        with f.when(self.lo < self.hi):
+            row = Row(self, self.indices(axes, counters, self.lo))
+            self.reduce_row(first, [row])
+            carried = [(r, [Var(f, x) for x in reduce.parts(row.memo[r, 1])]) for r in first.reduces]
+            with f.loop(self.lo, self.hi) as unit:
+                row = Row(self, self.indices(axes, counters, unit))
+                for r, found in carried: row.memo[r, 1] = reduce.whole(tuple(x.get() for x in found))
+                self.some_passes(middle, [row])
+                self.prepare(last, [row])
+                self.advance(axes, counters)
+                def with_next():
+                    following = Row(self, self.indices(axes, counters, unit + 1))
+                    self.reduce_row(first, [following], beside=(last, [row]))
+                    for r, found in carried:
+                        for x, v in zip(found, reduce.parts(following.memo[r, 1])): x.set(v)
+                f.branch(unit + 1 < self.hi, with_next, lambda: self.run_range(last, [row], None, f.const(0), self.size, f.const(0), prepared=True))
+                for s in self.kernel.row_stores: self.store_row(row, s)
 
     def tiny_width(self):
         """The rows of the first call say which short rows to expect."""
@@ -607,19 +632,26 @@ class NestEmitter(Evaluator):
 
     # -- passes over rows
     def passes(self, rows, partial):
-        f, row = self.f, rows[0]
-        for p in self.kernel.passes:
+        self.some_passes(self.kernel.passes, rows, (partial, False) if partial else None)
+        for s in self.kernel.row_stores: self.store_row(rows[0], s)
+
+    def some_passes(self, passes, rows, columns=None):
+        f = self.f
+        for p in passes:
             if not p.operands(): continue
-            columns = (partial, False) if partial else None
-            if not p.reduces: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0)); continue
-            for r in p.reduces: self.accumulators[r].start_row()
-            self.prepare(p, rows)
-            with f.loop(f.const(0), self.size, BLOCK) as start:
-                for r in p.reduces: self.accumulators[r].reset()
-                self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True)
-                for r in p.reduces: self.accumulators[r].end_block(start)
-            for r in p.reduces: row.memo[r, 1] = self.accumulators[r].result()
-        for s in self.kernel.row_stores: self.store_row(row, s)
+            if p.reduces: self.reduce_row(p, rows, columns)
+            else: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0))
+
+    def reduce_row(self, p, rows, columns=None, beside=None):
+        """A pass that reduces, block by block. beside: see run_range."""
+        f = self.f
+        for r in p.reduces: self.accumulators[r].start_row()
+        self.prepare(p, rows)
+        with f.loop(f.const(0), self.size, BLOCK) as start:
+            for r in p.reduces: self.accumulators[r].reset()
+            self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True, beside=beside)
+            for r in p.reduces: self.accumulators[r].end_block(start)
+        for r in p.reduces: rows[0].memo[r, 1] = self.accumulators[r].result()
 
     def store_row(self, row, s): values.store(self.f, row.value(s.expr), row.store_base(s), s.memory.dtype)
 
@@ -632,40 +664,45 @@ class NestEmitter(Evaluator):
     def prepare_stores(self, p, row):
         for s in p.stores: row.store_base(s)
 
-    def run_range(self, p, rows, columns, start, end, block_start, prepared=False):
-        """One pass over [start, end) of the inner axis: main body, then the tail."""
+    def run_range(self, p, rows, columns, start, end, block_start, prepared=False, beside=None):
+        """One pass over [start, end) of the inner axis: main body, then the tail. beside: another pass and its rows, prepared, that take the same steps."""
         f, width = self.f, self.width
         if not p.operands(): return
         if not prepared: self.prepare(p, rows)
         if self.inner is None:                                     # a scalar: per-row effects only
             return
+        together = [(p, rows)] if beside is None else [beside, (p, rows)]
         # Passes that share kept values must agree on where the tail begins.
-        copies = reduce.LANES // width if p.reduces or p.reuse or p.keep else 1
+        copies = reduce.LANES // width if any(p.reduces or p.reuse or p.keep for p, _ in together) else 1
         step = copies * width
         main = start + ((end - start) & -step)
         with f.loop(start, main, step) as i:
             for q in range(copies):
                 index = i + q * width if q else i
-                self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
-        def tail():
-            if p.reduces and self.masked: return self.masked_step(p, rows, columns, main, end, copies, block_start)
-            for r in p.reduces: self.accumulators[r].open_tail()
-            rest = main
-            if self.tail == 1 and not p.reduces:
-                again = not (p.reuse or p.keep or p.columns) and all(s.memory.place[0] == 'buffer' for s in p.stores)
-                rest = main + ((end - main) & -FEW)
-                if again:           # the last four may be partly done again: nothing here reads what the kernel writes
-                    rest = f.select(end - start < FEW, main, end)
-                with f.loop(main, rest, FEW) as i:
-                    at = f.min(i, end - FEW) if again else i
-                    self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
-            with f.loop(rest, end, self.tail) as i:
-                mask = self.tail_mask(end, i)
-                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
-            for r in p.reduces: self.accumulators[r].close_tail()
-        if p.reduces:
-            with f.when(main < end): tail()
-        else: tail()
+                for p, rows in together: self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
+        for p, rows in together:
+            if not p.reduces: self.run_tail(p, rows, columns, start, main, end, block_start)
+            else:
+                with f.when(main < end):
+                    if self.masked: self.masked_step(p, rows, columns, main, end, copies, block_start)
+                    else: self.run_tail(p, rows, columns, start, main, end, block_start)
+
+    def run_tail(self, p, rows, columns, start, main, end, block_start):
+        """What is left of [start, end) from main on, by a few elements."""
+        f, rest = self.f, main
+        for r in p.reduces: self.accumulators[r].open_tail()
+        if self.tail == 1 and not p.reduces:
+            again = not (p.reuse or p.keep or p.columns) and all(s.memory.place[0] == 'buffer' for s in p.stores)
+            rest = main + ((end - main) & -FEW)
+            if again:           # the last four may be partly done again: nothing here reads what the kernel writes
+                rest = f.select(end - start < FEW, main, end)
+            with f.loop(main, rest, FEW) as i:
+                at = f.min(i, end - FEW) if again else i
+                self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
+        with f.loop(rest, end, self.tail) as i:
+            mask = self.tail_mask(end, i)
+            self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
+        for r in p.reduces: self.accumulators[r].close_tail()
 
     def masked_step(self, p, rows, columns, main, end, copies, block_start):
         """What is left of a row that is reduced: one more step of all 32 lanes, most of them perhaps identities. Smaller steps would have to find their lanes in memory."""
