@@ -589,6 +589,6 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
     return matrices(out, batch)
 
 
-linalg_ldl_solve.gradient("LD", "B")(underived("linalg_ldl_solve"))
+linalg_ldl_solve.gradient("LD", "pivots", "B")(underived("linalg_ldl_solve"))
 
 
