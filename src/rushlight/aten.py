@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 
 from . import _C, nn
-from .functions import _into, _op
+from .functions import _into, _need_strided, _op
 from .ops.common import wrap_dim
 
 F = nn.functional
@@ -138,6 +138,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):      # noqa: A001 - torch's name
     """Deprecated: numbers from start to end, *included*. Use arange."""
+    if layout is not None: _need_strided("range", layout)
     import warnings
 
     from .functions import arange
@@ -154,6 +155,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """A tensor of `size` elements over a file, mapped. With `shared`, writing the tensor writes the file, which grows as needed."""
+    if layout is not None: _need_strided("from_file", layout)
     dtype = dtype or _C.get_default_dtype()
     storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
     return _C.tensor_over(storage, dtype, 0, (size,), (1,)).requires_grad_(requires_grad)

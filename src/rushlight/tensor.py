@@ -157,7 +157,7 @@ def new(self, *args, **kwargs):
     if len(args) == 1 and isinstance(args[0], _C.Tensor):
         return args[0].to(self.dtype)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], _C.Size) else args
-    return self.new_empty(tuple(sizes))
+    return self.new_empty(tuple(sizes) if args else (0,))
 
 
 def storage(self):

@@ -47,7 +47,7 @@ EXPRESSIONS = {
     "sspaddmm": lambda m, s: m.sspaddmm(s, s, m.ones(4, 4), beta=2, alpha=3).coalesce(), "hsmm": lambda m, s: m.hsmm(s, m.ones(4, 2)), "dense mul_": lambda m, s: m.full((3, 4), 2.0).mul_(s.detach()),
     "dense div_": lambda m, s: m.ones(3, 4).div_(s), "integers add_": lambda m, s: s.detach().to(m.int64).add_(s.detach()), "dense integers add_": lambda m, s: m.ones(3, 4, dtype=m.int64).add_(s),
     "single mul_ double": lambda m, s: s.detach().clone().mul_(s.detach().double()), "out of another size": lambda m, s: m.add(s.detach(), s.detach(), out=m.zeros(2, 2).to_sparse()), "out of integers": lambda m, s: m.mul(s.detach().to_sparse(), s.detach().to_sparse(), out=s.detach().to_sparse().to(m.int64)),
-    "norm of both": lambda m, s: s.norm(2, (0, 1)), "norm of one": lambda m, s: s.norm(2, 0), "dense copy_": lambda m, s: m.ones(3, 4).copy_(s), "numbers for sparse": lambda m, s: m.nan_to_num(m.ones(2), s),
+    "norm of both": lambda m, s: s.norm(2, (0, 1)), "norm of one": lambda m, s: s.norm(2, 0), "dense copy_": lambda m, s: m.ones(3, 4).copy_(s), "last column": lambda m, s: s[..., 0], "new dimension": lambda m, s: s[None], "row of a new one": lambda m, s: s[None, 2], "row, then all": lambda m, s: s[2, ...], "too many": lambda m, s: s[0, 0, 0], "numbers for sparse": lambda m, s: m.nan_to_num(m.ones(2), s),
 }
 # Words of torch's about what it does not do for a layout, and its own internal assertions: there may be more here.
 LACKS = re.compile("unsupported tensor layout|Could not run|not implemented for|is not supported|to be of format CSR|do not have|Only batched sparse compressed|support for output with|INTERNAL ASSERT|"
@@ -146,3 +146,22 @@ def test_files_go_both_ways(layout):
     written.seek(0)
     back = rl.load(written)
     assert difference(back[0], theirs) is None and isinstance(back[1], rl.nn.Parameter) and back[1].requires_grad
+
+
+@pytest.mark.parametrize("make", [lambda m, **o: m.arange(3, **o), lambda m, **o: m.linspace(0, 1, 3, **o), lambda m, **o: m.logspace(0, 1, 3, **o), lambda m, **o: m.tril_indices(2, 2, **o),
+                                  lambda m, **o: m.triu_indices(2, 2, **o), lambda m, **o: m.empty_permuted((2, 2), (0, 1), **o), lambda m, **o: m.range(0, 3, **o), lambda m, **o: m.rand(3, **o)])
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+def test_what_is_made_strided_refuses_other_layouts(make):
+    for m in (torch, rl):
+        make(m, layout=m.strided)
+        with pytest.raises(NotImplementedError): make(m, layout=m.sparse_coo)
+
+
+def test_texts_of_refused_diagonals():
+    diagonals, ends = [[1.0, 2, 3], [1, 2, 3]], {"count": ([0], (3, 3), None), "twice": ([0, 0], (3, 3), None), "shape": ([0, 1], (3,), None), "floats": ([0.0, 1.0], (3, 3), None), "strided": ([0, 1], (3, 3), "strided")}
+    for offsets, shape, layout in ends.values():
+        words = []
+        for m in (torch, rl):
+            with pytest.raises(RuntimeError) as error: m.sparse.spdiags(m.tensor(diagonals), m.tensor(offsets), shape, layout=layout and getattr(m, layout))
+            words.append(str(error.value))
+        assert words[0] == words[1]

@@ -286,8 +286,8 @@ def _is_matrix_norm(x, ord, dim):
     return isinstance(ord, str) or ord is not None and (len(dim) if dim is not None else x.ndim) == 2
 
 
-@op("norm(Tensor self, Any ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule=_norm_rule, on="linalg",
-    layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, unreached=True, samples=contractions("norm"))
+@op("norm(Tensor self, Any ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule=_norm_rule, on="linalg",
+    layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=contractions("norm"))
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """`vector_norm` along one dimension or of everything, `matrix_norm` over two dimensions with an order."""
     if _is_matrix_norm(self, ord, dim):

@@ -313,8 +313,8 @@ def _(grad, self, result, p):
     return T.where(flat, 0, grad * T.prim("pow", ratio, T.const(p - 1, self.dtype)))
 
 
-@op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="norm", on="linalg",
-    layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, unreached=True, samples=reduction(name="dim"))
+@op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", on="linalg",
+    layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The `ord`-norm of vectors: (sum of abs(x)**ord) ** (1/ord)."""
     dims = wrap_dims(dim, x.ndim)
@@ -324,8 +324,8 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     return drop_dims(_power_norm(x, ord, dims), dims, keepdim)
 
 
-@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", rule="norm", layout="contiguous",
-    node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, unreached=True, samples=reduction(name="dim"))
+@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", layout="contiguous",
+    node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
@@ -403,12 +403,6 @@ def trace(x):
     length = x.shape[0] if x.shape[0] <= x.shape[1] else x.shape[1]
     i = T.iota(length, 0, 1)
     return drop_dims(T.reduce("sum", T.load(x, [i, i], shape=(length,)), (0,)), (0,), False)
-
-
-@trace.gradient("self")
-def _(grad, self):
-    i, j = T.iota(self.shape[0], 0, 2), T.iota(self.shape[1], 1, 2)
-    return T.where(T.prim("eq", i, j), T.expand(T.reshape(grad, (1, 1)), self.shape), 0)
 
 
 def _running(name, better, doc):

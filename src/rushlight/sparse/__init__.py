@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import rushlight as _rl
 
+from ..functions import _name
 from . import arithmetic, methods, products, reductions, shapes  # noqa: F401  (they register what operators do)
 from .construct import (
     check_sparse_tensor_invariants,
@@ -19,6 +20,8 @@ from .construct import (
     sparse_csr_tensor,
 )
 from .pattern import COO as _COO
+from .pattern import INDICES as _INDICES
+from .pattern import WORDS as _WORDS
 from .pattern import Pattern as _Pattern
 from .products import hspmm, sampled_addmm, smm, spmm, sspaddmm
 from .products import sparse_addmm as addmm
@@ -37,11 +40,14 @@ FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, Sh
 
 def spdiags(diagonals, offsets, shape, layout=None):
     """A matrix with the rows of `diagonals` as its diagonals at `offsets`; the element of column j comes from the row's place j."""
-    if diagonals.dim() not in (1, 2) or len(shape) != 2:
-        raise RuntimeError(f"Diagonals must be vector or matrix, and the shape two numbers: got {diagonals.dim()}-D and {tuple(shape)}")
+    if diagonals.dim() not in (1, 2): raise RuntimeError("Diagonals must be vector or matrix")
+    if len(shape) != 2: raise RuntimeError("Output shape must be 2d")
+    if layout not in (None, *_INDICES): raise RuntimeError(f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {_WORDS[layout]}")
+    if offsets.dtype is not _rl.int64: raise RuntimeError(f"Offset Tensor must have dtype Long but got {_name(offsets.dtype)}")
     diagonals, offsets = _rl.atleast_2d(diagonals), offsets.reshape(-1)
-    if offsets.shape[0] != diagonals.shape[0] or offsets.unique().shape[0] != offsets.shape[0]:
-        raise RuntimeError(f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]}), or an offset is there twice")
+    if offsets.shape[0] != diagonals.shape[0]:
+        raise RuntimeError(f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]})")
+    if offsets.unique().shape[0] != offsets.shape[0]: raise RuntimeError("Offset tensor contains duplicate values")
     columns = _rl.arange(min(diagonals.shape[1], shape[1])).expand(offsets.shape[0], -1)
     rows = columns - offsets.unsqueeze(1)
     inside = (rows >= 0) & (rows < shape[0])

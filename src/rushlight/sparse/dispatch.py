@@ -4,6 +4,7 @@ from __future__ import annotations
 import rushlight as rl
 
 from .. import _C
+from ..functions import _need_strided
 from .tensor import check_cast, is_sparse, refuse
 
 _HANDLERS: dict = {}
@@ -69,6 +70,9 @@ def create(function, args, kwargs):
     if name in ("zeros", "empty"):
         size = kwargs.get("size", args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
         return zeros(tuple(size), layout, kwargs.get("dtype"), bool(kwargs.get("requires_grad")))
+    if name in ("new_zeros", "new_empty"):
+        size = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:] or kwargs["size"]
+        return zeros(tuple(size), layout, kwargs.get("dtype") or args[0].dtype, bool(kwargs.get("requires_grad")))
     if name in ("zeros_like", "empty_like"):
         x = args[0] if args else kwargs["input"]
         return zeros(tuple(x.shape), layout, kwargs.get("dtype") or x.dtype, bool(kwargs.get("requires_grad")))
@@ -77,4 +81,4 @@ def create(function, args, kwargs):
     if function.__module__.endswith("signal.windows"):
         speaker = "general_cosine" if name in ("general_hamming", "hamming", "hann", "nuttall") else name
         raise ValueError(f"{speaker} is implemented for strided tensors only, got: {layout}")
-    raise NotImplementedError(f"{name}() is not implemented for layout={layout}: make a dense tensor and call Tensor.to_sparse() (or to_sparse_csr())")
+    _need_strided(name, layout)

@@ -186,10 +186,17 @@ def getitem(input, key):
     if not is_sparse(input): refuse("index", key)
     if input.requires_grad and isinstance(key, tuple) and len(key) == input.dim() == input._pattern.sparse_dim and all(isinstance(k, int) for k in key):
         return _Element.apply(input, key)
-    for k in key if isinstance(key, tuple) else (key,):
-        if k is Ellipsis: continue
-        if isinstance(k, bool) or not hasattr(type(k), "__index__") or isinstance(k, _C.Tensor) and k.dim(): refuse("slice", input)
-        input = select(input, 0, int(k)) if is_sparse(input) else input[int(k)]
+    keys = key if isinstance(key, tuple) else (key,)
+    numbers = [k for k in keys if k is not None and k is not Ellipsis]
+    for k in numbers:
+        if isinstance(k, bool) or not hasattr(type(k), "__index__") or isinstance(k, _C.Tensor) and k.dim(): refuse("slice" if isinstance(k, slice) else "index", input)
+    if len(numbers) > input.dim(): raise IndexError(f"too many indices for tensor of dimension {input.dim()}")
+    d = 0
+    for place, k in enumerate(keys):
+        if k is None: input, d = input.unsqueeze(d), d + 1
+        elif k is Ellipsis: d = input.dim() - sum(later is not None for later in keys[place + 1:])
+        elif not -input.shape[d] <= int(k) < input.shape[d]: raise IndexError(f"index {int(k)} is out of bounds for dimension {d} with size {input.shape[d]}")
+        else: input = input.select(d, int(k))                # dense, once no sparse dimension is left
     return input
 
 

@@ -175,9 +175,9 @@ def is_sparse(value) -> bool: return isinstance(value, SparseTensor)
 
 def refuse(name: str, tensor):
     """What is said of an operator that there is not for a layout."""
-    backend = "SparseCPU" if tensor.layout is COO else "SparseCsrCPU"
+    backend = {COO: "SparseCPU", _C.strided: "CPU"}.get(tensor.layout, "SparseCsrCPU")
     raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the '{backend}' backend: there is no {name} for tensors of layout {tensor.layout}. "
-                              "Tensor.to_dense() makes a dense tensor of it")
+                              f"Tensor.{'to_dense() makes a dense' if backend != 'CPU' else 'to_sparse() makes a sparse'} tensor of it")
 
 
 def bare(pattern: Pattern, values) -> SparseTensor:
