@@ -140,8 +140,7 @@ def _trace_operator(request):
             targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
             t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
         t.node_name = definition.node(values) if callable(definition.node) else definition.node
-        once = getattr(definition, 'once', False)
-        t.once = bool(once(values) if callable(once) else once)
+        t.once = bool(definition.once(values) if callable(definition.once) else definition.once)
         if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
