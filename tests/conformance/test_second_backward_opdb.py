@@ -9,10 +9,9 @@ from parts import over_entries  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
-# as_strided_scatter is a write into a copy here, which is refused. The others: edges where torch keeps something beside the point (a multiplication by one, a sum it takes for a mean), or leaves the input as it is.
-LEFT_OUT = {"norm", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout/with_train",
-            "nn.functional.local_response_norm", "nn.functional.linear_cross_entropy/chunked", "nn.functional.interpolate/area", "sum_to_size", "stft", "linalg.eig", "ormqr",
-            "as_strided_scatter", "linalg.norm/subgradients_at_zero"}
+# as_strided_scatter is a write into a copy here, and chunks of linear_cross_entropy are one operator: both keep what torch does not. stft, and the 0-norm of norm and linalg.norm, keep less, so that a
+# second backward runs. Where there is nothing to do, torch's local_response_norm gives the input back, and sum_to_size does here.
+LEFT_OUT = {"as_strided_scatter", "nn.functional.linear_cross_entropy/chunked", "stft", "norm", "linalg.norm/subgradients_at_zero", "nn.functional.local_response_norm", "sum_to_size"}
 
 
 def verdict(result, library):
