@@ -11,7 +11,8 @@ import warnings
 
 import torch
 from bridge import difference, flatten, to_rl
-from closeness import stated_tolerances
+from closeness import DOUBLE as WIDER
+from closeness import stated_tolerances, widened
 from opdb import ARBITRARY_CHOICE, UNDEFINED, UP_TO_PHASES, Attempt, entries, samples_of, words_of
 
 import rushlight as rl
@@ -75,8 +76,7 @@ def check_sample(info, ours, sample):
 
 
 def in_double(op, args, kwargs, where, batch):
-    wide = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
-    return [t.float() for t in looped(op, wide, kwargs, where, batch.double())]
+    return [t.float() for t in looped(op, widened(list(args), WIDER), kwargs, where, batch.double())]
 
 
 def looped(op, args, kwargs, where, batch):
