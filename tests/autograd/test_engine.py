@@ -365,16 +365,6 @@ def test_anomaly_mode_names_the_forward_line():
     assert "the line to be named" in text
 
 
-def test_gradients_of_a_batch_of_outputs():
-    x = rl.arange(3.0, requires_grad=True)
-    jacobian, = rl.autograd.grad(x * x, x, rl.eye(3), is_grads_batched=True)
-    assert jacobian.tolist() == [[0, 0, 0], [0, 2, 0], [0, 0, 4]]
-    y = x * x
-    g, = rl.autograd.grad(y, x, rl.eye(3), is_grads_batched=True, create_graph=True)
-    assert rl.autograd.grad(g.sum(), x)[0].tolist() == [2, 2, 2]
-    with pytest.raises(RuntimeError, match="needs a first dimension"): rl.autograd.grad(y, x, rl.tensor(1.0), is_grads_batched=True)
-
-
 def test_inference_tensors_have_no_version():
     with rl.inference_mode(): x = rl.ones(2)
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"): x._version  # noqa: B018 - the access raises

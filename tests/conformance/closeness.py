@@ -13,7 +13,6 @@ from bridge import TOLERANCE, difference, flatten, to_torch
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.opinfo.core import DecorateInfo
 
-HALF = (torch.bfloat16, torch.float16)
 SINGLE = (torch.float32, torch.complex64)
 DOUBLE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 # An error of torch's own above this part of the largest element is not rounding: no measure for ours.

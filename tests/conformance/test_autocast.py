@@ -10,9 +10,9 @@ from opdb import entries  # noqa: E402
 from operators import WHOLE  # noqa: E402
 from parts import over_entries  # noqa: E402
 
-# masked.prod: torch takes its float32 product only where the mask leaves one dimension. embedding: sparse gradients are refused with or without autocast.
+# masked.prod: torch takes its float32 product only where the mask leaves one dimension.
 # linear_cross_entropy in chunks: torch gives the dtype of the input or float32 by how many rows a chunk has.
-LEFT_OUT = {"masked.prod", "nn.functional.embedding", "nn.functional.linear_cross_entropy/chunked", "nn.functional.linear_cross_entropy/chunked_none"}
+LEFT_OUT = {"masked.prod", "nn.functional.linear_cross_entropy/chunked", "nn.functional.linear_cross_entropy/chunked_none"}
 
 
 # Every dtype with every block; without RUSHLIGHT_WHOLE=1 an entry meets both dtypes and both blocks, in one of the two ways to pair them.

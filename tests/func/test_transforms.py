@@ -113,8 +113,8 @@ def test_an_example_has_no_value(f):
     (lambda: vmap(lambda a, b: a)(rl.ones(2), rl.ones(3)), ValueError, "same size in the mapped dimension"),
     (lambda: vmap(lambda a: a, in_dims=2)(rl.ones(2)), ValueError, "in_dim=2"), (lambda: vmap(lambda a: a)(3), ValueError, "non-Tensor"),
     (lambda: vmap(lambda a: 1)(rl.ones(2)), ValueError, "must only return Tensors"), (lambda: vmap(lambda a: a[a > 0])(rl.ones(2, 3)), RuntimeError, "vmap"),
-    (lambda: grad(lambda a: a)(rl.ones(2)), RuntimeError, "scalar Tensor"), (lambda: grad(lambda a: 1.0)(rl.ones(2)), RuntimeError, "return a Tensor"),
-    (lambda: jvp(rl.sin, (rl.ones(2),), (rl.ones(3),)), RuntimeError, "different size"), (lambda: vmap(lambda a: a, randomness="no"), RuntimeError, "randomness"),
+    (lambda: grad(lambda a: a)(rl.ones(2)), RuntimeError, "to return a scalar Tensor, got tensor with 1 dims"), (lambda: grad(lambda a: 1.0)(rl.ones(2)), RuntimeError, "return a Tensor"),
+    (lambda: jvp(rl.sin, (rl.ones(2),), (rl.ones(3),)), RuntimeError, "Trying to set a forward gradient that has a different size"), (lambda: vmap(lambda a: a, randomness="no"), RuntimeError, "randomness"),
 ])
 def test_refused(call, error, words):
     with pytest.raises(error, match=words): call()
@@ -132,9 +132,7 @@ def test_an_ensemble_of_models():
 @pytest.mark.parametrize("call, words", [
     (lambda x: rl.func.jvp(lambda: x, (), ()), "Expected primals to contain at least one Tensor"),
     (lambda x: rl.func.jvp(lambda x: 3, (x,), (x,)), "to return only tensors, got unsupported type <class 'int'>"),
-    (lambda x: rl.func.jvp(lambda x: x, (x,), (rl.ones(5),)), "Trying to set a forward gradient that has a different size"),
-    (lambda x: rl.func.vjp(lambda x: 3, x), "to return only tensors, got unsupported type <class 'int'>"),
-    (lambda x: rl.func.grad(lambda x: x)(x), "to return a scalar Tensor, got tensor with 1 dims")])
+    (lambda x: rl.func.vjp(lambda x: 3, x), "to return only tensors, got unsupported type <class 'int'>")])
 def test_misuse_is_named(call, words):
     with pytest.raises(RuntimeError, match=words): call(rl.ones(2))
 

@@ -90,15 +90,17 @@ class Fusion:
                     waits = self.after.setdefault(root, set())
                     settled = settled and e.node in waits
                     waits.add(e.node)
-                if settled and e.node in self.stored:
-                    # In memory, but not as it is needed: a result has the strides its caller wants.
-                    if e.node in self.allocate.outputs: self.set_apart(e.node, e.why)
-                    elif e.node in self.plain: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
-                    else: self.plain.add(e.node)          # a temporary that lies as the images it is made from
+                if settled and e.node in self.stored: self.lay_otherwise(e)
                 self.stored.setdefault(e.node, e.why)
-            except Indirect as e: self.set_apart(e.node, e.why)
+            except Indirect as e: self.lay_otherwise(e)
             self.memories = {}
         raise RuntimeError('compiler: fusion does not settle')
+
+    def lay_otherwise(self, e):
+        """A value is in memory, but not as it is needed: a result has the strides its caller wants, a temporary lies as the images it is made from."""
+        if e.node in self.allocate.outputs: self.set_apart(e.node, e.why)
+        elif e.node in self.plain: raise RuntimeError(f'compiler: {e.node!r} is stored and still not usable: {e.why}') from e
+        else: self.plain.add(e.node)
 
     def set_apart(self, node, why):
         """Compute a result in dense memory of its own; a copy of it, made last, becomes the result."""
