@@ -130,7 +130,7 @@ def _(grad, self, UPLO):
 
 # -------------------------------------------------------------------------------------------------------------- general matrices
 WIDER = {"f32": "f64", "c64": "c128"}
-SMALL = 16             # Up to this order double precision costs little more than single. Eigenvectors of matrices far from normal need its digits; and the gradient of an
+SMALL = 32             # Up to this order double precision costs little more than single. Eigenvectors of matrices far from normal need its digits; and the gradient of an
                        # SVD divides by the gaps between values, and takes LAPACK's rounding with it.
 
 
