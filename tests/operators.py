@@ -1,10 +1,14 @@
 """What the generated operator tests share: samples turned into tensors, layouts, bit comparison."""
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 import rushlight as rl
 from rushlight import registry
+
+WHOLE = os.environ.get("RUSHLIGHT_WHOLE") == "1"           # without it the tests take what CI has time for
 
 
 def to_tensor(value, dtype=None, requires_grad=False):

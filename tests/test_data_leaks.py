@@ -15,7 +15,7 @@ from rushlight.utils.data.transport import Lender
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
-BATCHES = 10_000 if os.environ.get("RUSHLIGHT_SLOW_TESTS") else 300
+BATCHES = 10_000 if os.environ.get("RUSHLIGHT_SLOW_TESTS") == "1" else 300
 ROWS, PIXELS = 16, 784                                     # 50 KB a batch: 300 lost batches are 15 MB
 EPOCH = 50                                                 # batches of one pass, so the loader that is not persistent starts workers again and again
 

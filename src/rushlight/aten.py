@@ -70,7 +70,7 @@ def embedding_renorm_(weight, indices, max_norm, norm_type):
 
 
 # -------------------------------------------------------------------------------------------------------- distances, losses
-cosine_similarity, pairwise_distance = F.cosine_similarity, F.pairwise_distance
+pairwise_distance = F.pairwise_distance
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):

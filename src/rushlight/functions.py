@@ -454,6 +454,8 @@ def sum_to_size(input, *size):
     have = tuple(input.shape)
     if len(shape) > len(have) or any(a not in (1, b) for a, b in zip(reversed(shape), reversed(have))):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
+    if not shape:
+        return input.sum()                                  # as torch: bool and small integers become int64 even where nothing is summed
     if shape == have:
         return input
     lead = len(have) - len(shape)

@@ -1,4 +1,4 @@
-"""Samples for the operators that order, select, count and copy (ops/sort.py, ops/count.py, ops/copies.py): see samples.py."""
+"""Samples for the operators that order, select, count and copy (ops/sort.py, ops/count.py, ops/index_more.py): see samples.py."""
 from __future__ import annotations
 
 from .samples import Maker, Sample, _draw

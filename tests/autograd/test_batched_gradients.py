@@ -28,3 +28,5 @@ def test_shapes_are_checked():
         rl.autograd.grad(y, x, rl.ones(3, 4), is_grads_batched=True)
     with pytest.raises(RuntimeError, match="needs a first dimension"):
         rl.autograd.grad(y.sum(), x, is_grads_batched=True)
+    with pytest.raises(RuntimeError, match="needs a first dimension"):
+        rl.autograd.grad(y, x, rl.tensor(1.0), is_grads_batched=True)

@@ -42,3 +42,10 @@ def test_routines_of_the_runtime(name):
 def test_reductions_over_channels_and_pixels(reduce, shape):
     x, y = both(*shape)
     assert rl.equal(reduce(x), reduce(y))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+def test_values_beside_the_reduction_of_their_rows(dim):
+    """The result and the temporary in its place lie as the image; rows that run over several of its dimensions want neither."""
+    x, y = both(2, 4, 4, 6)
+    assert rl.equal(x.renorm(2, dim, 1.0), y.renorm(2, dim, 1.0))

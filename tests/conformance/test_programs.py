@@ -25,15 +25,6 @@ IMPORT = re.compile(r"^(\s*)(import|from) torch\b(\.[\w.]+)?", re.MULTILINE)
 FRACTION = re.compile(r"-?\d+(?:\.\d*(?:e[+-]?\d+)?|e[+-]?\d+)")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """torch's threads cost more than they bring at these sizes, most of all on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def for_library(source: str, library: str) -> str:
     """The program with `torch` meaning another package: `import torch` binds the same name, `torch.x` imports find the other's x."""
     def replaced(match):

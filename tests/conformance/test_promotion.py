@@ -54,8 +54,7 @@ def outcome(module, call, pair, levels):
 
 def agree(call, pair, levels):
     expected, got = outcome(torch, call, pair, levels), outcome(rl, call, pair, levels)
-    # complex32 is a dtype here, but nothing computes in it
-    assert got == expected or expected == 'complex32' and got == 'NotImplementedError', f'{pair} {levels}: {got}, torch has {expected}'
+    assert got == expected, f'{pair} {levels}: {got}, torch has {expected}'
 
 
 FEW = ['b1', 'u8', 'i64', 'f16', 'bf16', 'f32', 'f64', 'c64']           # add has met every pair; of the others one of each kind and width is enough
@@ -78,15 +77,19 @@ def test_pairs_of_tensors(name):
         agree(call, pair, (DIMENSIONED, DIMENSIONED))
 
 
+# torch has no pow of bools but takes pow_(True), and no clamp_min_(True) of them though it takes a tensor's. Of a complex bound it says first that the result does not fit
+# (RuntimeError), here that there is no such clamp (NotImplementedError, which is one).
+LEFT_OUT = {('pow_', ('b1', 'b1'), NUMBER), ('clamp_min_', ('b1', 'b1'), NUMBER)}
+
+
 @pytest.mark.parametrize('name', ['add_', 'mul_', 'div_', 'pow_', 'clamp_min_', 'eq_', 'copy_'])
 def test_in_place_keeps_the_dtype_or_refuses(name):
     call = lambda m, a, b: getattr(a, name)(b)
     for levels in ((DIMENSIONED, DIMENSIONED), (DIMENSIONED, ZERO_DIM), (DIMENSIONED, NUMBER)):
         if name == 'copy_' and NUMBER in levels: continue
-        # no complex pow yet, and clamp refuses them; of bools torch takes pow_(True) and refuses clamp_min_(True)
-        names = [n for n in FEW if n not in ('b1', 'c64')] if name in ('pow_', 'clamp_min_') else NAMES
-        numbers = [n for n in NUMBERS if n in names or names is NAMES]
-        for pair in itertools.product(names, numbers if levels[1] == NUMBER else names):
+        names = NAMES if name == 'add_' else FEW
+        for pair in itertools.product(names, NUMBERS if levels[1] == NUMBER else names):
+            if (name, pair, levels[1]) in LEFT_OUT or name == 'clamp_min_' and pair[1] == 'c64' != pair[0]: continue
             agree(call, pair, levels)
 
 
@@ -95,6 +98,5 @@ def test_in_place_keeps_the_dtype_or_refuses(name):
 def test_unary(name):
     extra = {'cumsum': (0,), 'softmax': (0,)}.get(name, ())
     for dtype in NAMES:
-        if name in ('exp', 'sqrt', 'softmax') and dtype in ('c64', 'c128'): continue          # refused so far: see NO_COMPLEX in test_opdb.py
         call = lambda m, a, _: getattr(m, name)(a, *extra)
         agree(call, (dtype, 'i64'), (DIMENSIONED, NUMBER))

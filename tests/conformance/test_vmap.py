@@ -1,29 +1,20 @@
 """vmap of the operators of op_db (in CI every fourth) beside torch's own, and vmap's options; `vmaps.py` prints what differs."""
-import warnings
-
 import pytest
 
 torch = pytest.importorskip("torch")
 vmaps = pytest.importorskip("vmaps")
 
-from opdb import entries, sampled  # noqa: E402
+from opdb import entries  # noqa: E402
+from parts import over_entries  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
-PART = 8                                     # entries in a test: enough tests to share, few enough to name
-TABLE = sampled([(name, info, ours) for name, info, ours in entries() if torch.float32 in info.dtypes and not name.startswith("sparse.")])      # torch's vmap has no compressed layouts
 
-
-@pytest.mark.parametrize("first", range(0, len(TABLE), PART))
-def test_operators(first):
-    found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name, info, ours in TABLE[first:first + PART]:
-            _, differ = vmaps.check(info, ours, 2)
-            if name in vmaps.REFUSED: assert differ and all("vmap: " in words for words in differ), f"{name} is batched now: take it off the list"
-            else: found += [f"{name}: {words}" for words in differ]
-    assert not found, "\n".join(found)
+@over_entries([e for e in entries() if torch.float32 in e[1].dtypes and not e[0].startswith("sparse.")])      # torch's vmap has no compressed layouts
+def test_operators(name, info, ours):
+    _, differ = vmaps.check(info, ours, 2)
+    if name not in vmaps.REFUSED: return differ
+    return [] if differ and all("vmap: " in words for words in differ) else [f"is batched now: take it off the list ({differ})"]
 
 
 def programs(m):

@@ -402,15 +402,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 # --------------------------------------------------------------------------------------------------- bilinear and distances
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension; each length counts as at least `eps`."""
-    dtype = rl.promote_types(x1.dtype, x2.dtype)
-    x1, x2 = rl.broadcast_tensors(x1.to(dtype), x2.to(dtype))            # dim counts in the common shape
-    length1 = rl.linalg.vector_norm(x1, 2, dim, keepdim=True).clamp_min(eps)
-    length2 = rl.linalg.vector_norm(x2, 2, dim, keepdim=True).clamp_min(eps)
-    return ((x1 / length1) * (x2 / length2)).sum(dim)
-
-
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The norm of the difference along the last dimension; `eps` is added to the difference."""
     return rl.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim=keepdim)

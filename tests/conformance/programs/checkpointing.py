@@ -24,15 +24,16 @@ def f(a, b):
     return (a * b).exp().sin()
 
 
-def basic():
+def basic(reentrant):
     a, b = mk()
     n[0] = 0
-    o = checkpoint(f, a, b, use_reentrant=False)
+    o = checkpoint(f, a, b, use_reentrant=reentrant)
     o.sum().backward()
     return a.grad, n[0]
 
 
-err("basic", basic)
+err("basic", lambda: basic(False))
+err("reentrant", lambda: basic(True))
 
 
 def retain():
@@ -88,39 +89,25 @@ def closure():
 err("closure", closure)
 
 
-def more():
+def other_number(first, **options):
+    """A function that keeps one number of values the first time it is called, and another the second."""
     k = [0]
 
     def g(a):
         k[0] += 1
-        return a.exp() if k[0] == 1 else a.sin().exp().cos()
+        return a.exp() if (k[0] == 1) == first else a.sin().exp().cos()
 
     a, b = mk()
-    o = checkpoint(g, a, use_reentrant=False, early_stop=False)
+    o = checkpoint(g, a, use_reentrant=False, **options)
     o.sum().backward()
     return a.grad
 
 
-err("more", more)
+err("more", lambda: other_number(True, early_stop=False))
+err("fewer", lambda: other_number(False))
 
 
-def fewer():
-    k = [0]
-
-    def g(a):
-        k[0] += 1
-        return a.exp() if k[0] == 2 else a.sin().exp().cos()
-
-    a, b = mk()
-    o = checkpoint(g, a, use_reentrant=False)
-    o.sum().backward()
-    return a.grad
-
-
-err("fewer", fewer)
-
-
-def meta(**kw):
+def meta():
     k = [0]
 
     def g(a):
@@ -128,7 +115,7 @@ def meta(**kw):
         return a.exp().sum() if k[0] == 1 else a[:1].exp().sum()
 
     a, b = mk()
-    o = checkpoint(g, a, use_reentrant=False, **kw)
+    o = checkpoint(g, a, use_reentrant=False)
     o.sum().backward()
     return a.grad
 
@@ -248,17 +235,6 @@ def mod():
 
 
 err("mod", mod)
-
-
-def reent():
-    a, b = mk()
-    n[0] = 0
-    o = checkpoint(f, a, b, use_reentrant=True)
-    o.sum().backward()
-    return a.grad, n[0]
-
-
-err("reent", reent)
 
 
 def seq():

@@ -79,38 +79,27 @@ print(w.grad)
 torch.clear_autocast_cache()
 
 
-class Plain(torch.autograd.Function):
-    @staticmethod
-    @custom_fwd(device_type="cpu")
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        print("forward", torch.is_autocast_enabled("cpu"), x.dtype, y.dtype)
-        return x @ y
+def product(cast):
+    """A matrix product whose forward sees what autocast and `cast` leave of its arguments."""
+    class Product(torch.autograd.Function):
+        @staticmethod
+        @custom_fwd(device_type="cpu", **cast)
+        def forward(ctx, x, y, flag=None):
+            ctx.save_for_backward(x, y)
+            print("forward", torch.is_autocast_enabled("cpu"), x.dtype, y.dtype)
+            return x @ y
 
-    @staticmethod
-    @custom_bwd(device_type="cpu")
-    def backward(ctx, g):
-        x, y = ctx.saved_tensors
-        print("backward", torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), g.dtype)
-        return g @ y.t(), x.t() @ g
+        @staticmethod
+        @custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            print("backward", torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), g.dtype)
+            return g @ y.t(), x.t() @ g, None
 
-
-class Cast(torch.autograd.Function):
-    @staticmethod
-    @custom_fwd(device_type="cpu", cast_inputs=torch.float32)
-    def forward(ctx, x, y, flag=None):
-        ctx.save_for_backward(x, y)
-        print("forward", torch.is_autocast_enabled("cpu"), x.dtype, y.dtype)
-        return x @ y
-
-    @staticmethod
-    @custom_bwd(device_type="cpu")
-    def backward(ctx, g):
-        x, y = ctx.saved_tensors
-        print("backward", torch.is_autocast_enabled("cpu"), g.dtype)
-        return g @ y.t(), x.t() @ g, None
+    return Product
 
 
+Plain, Cast = product({}), product({"cast_inputs": torch.float32})
 for function in (Plain, Cast):
     x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
     with autocast("cpu", dtype=torch.bfloat16): out = function.apply(x, y)

@@ -3,25 +3,7 @@ import copy
 
 import torch
 from torch import nn
-from torch.nn.utils import (
-    clip_grad_norm_,
-    clip_grad_value_,
-    clip_grads_with_norm_,
-    fuse_conv_bn_eval,
-    fuse_conv_bn_weights,
-    fuse_linear_bn_eval,
-    fuse_linear_bn_weights,
-    get_total_norm,
-    parameters_to_vector,
-    remove_spectral_norm,
-    remove_weight_norm,
-    rnn,
-    skip_init,
-    spectral_norm,
-    stateless,
-    vector_to_parameters,
-    weight_norm,
-)
+from torch.nn import utils
 
 
 def attempt(what, f):
@@ -38,17 +20,17 @@ def fresh(n=3):
 
 
 # the old hooks
-layer = weight_norm(fresh())
+layer = utils.weight_norm(fresh())
 print(sorted(layer.state_dict()), layer.weight_g, layer(torch.ones(1, 3)))
 layer(torch.ones(1, 3)).sum().backward()
 print(layer.weight_g.grad, layer.weight_v.grad, type(layer.weight).__name__)
-attempt("twice", lambda: weight_norm(layer))
-remove_weight_norm(layer)
+attempt("twice", lambda: utils.weight_norm(layer))
+utils.remove_weight_norm(layer)
 print(sorted(layer.state_dict()), layer.weight, isinstance(layer.weight, nn.Parameter))
-attempt("remove", lambda: remove_weight_norm(layer))
-print(weight_norm(fresh(), dim=None).weight_g, weight_norm(fresh(), dim=1).weight_g)
+attempt("remove", lambda: utils.remove_weight_norm(layer))
+print(utils.weight_norm(fresh(), dim=None).weight_g, utils.weight_norm(fresh(), dim=1).weight_g)
 torch.manual_seed(1)
-layer = spectral_norm(fresh(), n_power_iterations=10)
+layer = utils.spectral_norm(fresh(), n_power_iterations=10)
 print(sorted(layer.state_dict()), layer.weight_u.shape, layer.weight_v.shape)
 print(layer(torch.ones(1, 3)), layer.weight)
 layer.eval()
@@ -58,13 +40,13 @@ print(torch.equal(u, layer.weight_u))
 layer.train()
 layer(torch.ones(1, 3)).sum().backward()
 print(layer.weight_orig.grad)
-attempt("twice", lambda: spectral_norm(layer))
-twin = spectral_norm(fresh())
+attempt("twice", lambda: utils.spectral_norm(layer))
+twin = utils.spectral_norm(fresh())
 print(twin.load_state_dict(layer.state_dict()))
-remove_spectral_norm(layer)
+utils.remove_spectral_norm(layer)
 print(sorted(layer.state_dict()), layer.weight)
-attempt("remove", lambda: remove_spectral_norm(layer))
-attempt("iterations", lambda: spectral_norm(fresh(), n_power_iterations=0))
+attempt("remove", lambda: utils.remove_spectral_norm(layer))
+attempt("iterations", lambda: utils.spectral_norm(fresh(), n_power_iterations=0))
 
 # fusion
 torch.manual_seed(0)
@@ -72,29 +54,29 @@ for conv, bn, x in ((nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3), torch.ra
     with torch.no_grad():
         for p in (bn.weight, bn.bias, bn.running_mean): p.copy_(torch.linspace(-1, 1, p.numel()))
         bn.running_var.copy_(torch.linspace(0.5, 2, bn.running_var.numel()))
-    attempt("training", lambda: fuse_conv_bn_eval(conv, bn))
+    attempt("training", lambda: utils.fuse_conv_bn_eval(conv, bn))
     conv.eval(), bn.eval()
-    fused = fuse_conv_bn_eval(conv, bn)
+    fused = utils.fuse_conv_bn_eval(conv, bn)
     print((fused(x) - bn(conv(x))).abs().max().item() < 1e-5, type(fused).__name__, fused.bias is not None, fused is conv)
 turned = nn.ConvTranspose2d(2, 3, 2).eval()
 bn = nn.BatchNorm2d(3).eval()
 bn.running_mean.fill_(0.5)
 x = torch.randn(1, 2, 4, 4)
-print((fuse_conv_bn_eval(turned, bn, transpose=True)(x) - bn(turned(x))).abs().max().item() < 1e-5)
+print((utils.fuse_conv_bn_eval(turned, bn, transpose=True)(x) - bn(turned(x))).abs().max().item() < 1e-5)
 linear, bn = fresh().eval(), nn.BatchNorm1d(3).eval()
 bn.running_mean.copy_(torch.tensor([1.0, 2.0, 3.0]))
-print(fuse_linear_bn_eval(linear, bn)(torch.ones(2, 3)), bn(linear(torch.ones(2, 3))))
-w, b = fuse_linear_bn_weights(linear.weight, None, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+print(utils.fuse_linear_bn_eval(linear, bn)(torch.ones(2, 3)), bn(linear(torch.ones(2, 3))))
+w, b = utils.fuse_linear_bn_weights(linear.weight, None, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
 print(type(w).__name__, w, b)
-w, b = fuse_conv_bn_weights(torch.ones(3, 1, 1, 1), None, bn.running_mean, bn.running_var, bn.eps, None, None)
+w, b = utils.fuse_conv_bn_weights(torch.ones(3, 1, 1, 1), None, bn.running_mean, bn.running_var, bn.eps, None, None)
 print(w.view(-1), b)
-attempt("wide", lambda: fuse_linear_bn_eval(fresh().eval(), nn.BatchNorm1d(4).eval()))
+attempt("wide", lambda: utils.fuse_linear_bn_eval(fresh().eval(), nn.BatchNorm1d(4).eval()))
 
 # stateless
 net = nn.Sequential(fresh(), nn.BatchNorm1d(3), fresh())
 x = torch.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]])
 given = {"0.weight": torch.zeros(3, 3), "1.running_mean": torch.ones(3)}
-for call in (stateless.functional_call, torch.func.functional_call):
+for call in (utils.stateless.functional_call, torch.func.functional_call):
     print(call(net, given, x), given["1.running_mean"], net[0].weight[0])
     print(call(net, given, (x,)))
     attempt("strict missing", lambda: call(net, given, (x,), strict=True))
@@ -133,27 +115,27 @@ attempt("mixed modes", lambda: torch.func.stack_module_state([fresh().train(), f
 attempt("mixed classes", lambda: torch.func.stack_module_state([fresh(), nn.ReLU()]))
 
 # skip_init
-made = skip_init(nn.Linear, 3, 2, bias=False)
+made = utils.skip_init(nn.Linear, 3, 2, bias=False)
 print(made.weight.shape, made.bias, made.weight.device, type(made).__name__)
-attempt("class", lambda: skip_init(5))
-attempt("device", lambda: skip_init(nn.ReLU))
+attempt("class", lambda: utils.skip_init(5))
+attempt("device", lambda: utils.skip_init(nn.ReLU))
 
 # packed sequences
 a, b, c = torch.tensor([1.0, 2, 3]), torch.tensor([4.0, 5]), torch.tensor([6.0])
-packed = rnn.pack_sequence([a, b, c])
+packed = utils.rnn.pack_sequence([a, b, c])
 print(packed.data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
-packed = rnn.pack_sequence([c, a, b], enforce_sorted=False)
-print(packed.data, packed.sorted_indices, packed.unsorted_indices, rnn.unpack_sequence(packed))
-attempt("unsorted", lambda: rnn.pack_sequence([c, a]))
-padded = rnn.pad_sequence([a, b, c], batch_first=True, padding_value=-1)
-print(padded, rnn.pad_sequence([a, c], padding_side="left"), rnn.unpad_sequence(padded, torch.tensor([3, 2, 1]), batch_first=True))
-packed = rnn.pack_padded_sequence(padded, [3, 2, 1], batch_first=True)
-print(rnn.pad_packed_sequence(packed), rnn.pad_packed_sequence(packed, batch_first=True, padding_value=9, total_length=5))
-attempt("total", lambda: rnn.pad_packed_sequence(packed, total_length=2))
-attempt("zero length", lambda: rnn.pack_padded_sequence(padded, [3, 2, 0], batch_first=True))
-attempt("lengths", lambda: rnn.pack_padded_sequence(padded, [3, 2], batch_first=True))
+packed = utils.rnn.pack_sequence([c, a, b], enforce_sorted=False)
+print(packed.data, packed.sorted_indices, packed.unsorted_indices, utils.rnn.unpack_sequence(packed))
+attempt("unsorted", lambda: utils.rnn.pack_sequence([c, a]))
+padded = utils.rnn.pad_sequence([a, b, c], batch_first=True, padding_value=-1)
+print(padded, utils.rnn.pad_sequence([a, c], padding_side="left"), utils.rnn.unpad_sequence(padded, torch.tensor([3, 2, 1]), batch_first=True))
+packed = utils.rnn.pack_padded_sequence(padded, [3, 2, 1], batch_first=True)
+print(utils.rnn.pad_packed_sequence(packed), utils.rnn.pad_packed_sequence(packed, batch_first=True, padding_value=9, total_length=5))
+attempt("total", lambda: utils.rnn.pad_packed_sequence(packed, total_length=2))
+attempt("zero length", lambda: utils.rnn.pack_padded_sequence(padded, [3, 2, 0], batch_first=True))
+attempt("lengths", lambda: utils.rnn.pack_padded_sequence(padded, [3, 2], batch_first=True))
 print(packed.is_cuda, packed.to(torch.float64).data.dtype, packed.cpu().batch_sizes, packed.is_pinned(), packed.double().data.dtype)
-print(rnn.invert_permutation(torch.tensor([2, 0, 1])), rnn.invert_permutation(None))
+print(utils.rnn.invert_permutation(torch.tensor([2, 0, 1])), utils.rnn.invert_permutation(None))
 
 # clipping and vectors
 def params(inf=False):
@@ -165,17 +147,17 @@ def params(inf=False):
 for kind in (1, 2, 3.5, float("inf"), 0):
     for foreach in (None, False, True):
         ps = params()
-        attempt(f"norm {kind}", lambda: (clip_grad_norm_(ps, 2.0, norm_type=kind, foreach=foreach), [p.grad for p in ps]))
-attempt("not finite", lambda: clip_grad_norm_(params(True), 1.0, error_if_nonfinite=True))
-print(clip_grad_norm_(params(True), 1.0), clip_grad_norm_([], 1.0), clip_grad_norm_(nn.Parameter(torch.ones(2)), 1.0))
+        attempt(f"norm {kind}", lambda: (utils.clip_grad_norm_(ps, 2.0, norm_type=kind, foreach=foreach), [p.grad for p in ps]))
+attempt("not finite", lambda: utils.clip_grad_norm_(params(True), 1.0, error_if_nonfinite=True))
+print(utils.clip_grad_norm_(params(True), 1.0), utils.clip_grad_norm_([], 1.0), utils.clip_grad_norm_(nn.Parameter(torch.ones(2)), 1.0))
 ps = params()
-clip_grad_value_(ps, 3.5)
+utils.clip_grad_value_(ps, 3.5)
 print([p.grad for p in ps])
-print(get_total_norm([p.grad for p in ps]), get_total_norm([p.grad for p in ps], 1, foreach=True), get_total_norm([]))
-clip_grads_with_norm_(ps, 1.0, torch.tensor(2.0))
+print(utils.get_total_norm([p.grad for p in ps]), utils.get_total_norm([p.grad for p in ps], 1, foreach=True), utils.get_total_norm([]))
+utils.clip_grads_with_norm_(ps, 1.0, torch.tensor(2.0))
 print([p.grad for p in ps])
-vector = parameters_to_vector(ps)
+vector = utils.parameters_to_vector(ps)
 print(vector, vector.requires_grad)
-vector_to_parameters(vector.detach() * 2, ps)
+utils.vector_to_parameters(vector.detach() * 2, ps)
 print(ps)
-attempt("vector", lambda: vector_to_parameters([1, 2], ps))
+attempt("vector", lambda: utils.vector_to_parameters([1, 2], ps))

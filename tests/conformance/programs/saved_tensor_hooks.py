@@ -19,9 +19,8 @@ x, y = mk()
 
 
 # multi grad
-def multi(mode, inputs=None, twice=False):
+def multi(mode):
     a, b = mk()
-    torch.ones(2)
     u = a * 2
     v = b * 3
     w = a * b
@@ -62,31 +61,14 @@ def edge():
 err("edge", edge)
 
 
-def edge2():
+def from_edge(*gradient):
     a, b = mk()
-    z = a * b
-    ez = G.get_gradient_edge(z)
-    return torch.autograd.grad(ez, a)
+    return torch.autograd.grad(G.get_gradient_edge(a * b), a, *gradient)
 
 
-err("edge nonscalar", edge2)
-
-
-def edge2b():
-    a, b = mk()
-    z = a * b
-    ez = G.get_gradient_edge(z)
-    return torch.autograd.grad(ez, a, torch.ones(3))
-
-
-err("edge badshape", edge2b)
-
-
-def edge3():
-    return G.get_gradient_edge(torch.ones(2))
-
-
-err("edge noreq", edge3)
+err("edge nonscalar", from_edge)
+err("edge badshape", lambda: from_edge(torch.ones(3)))
+err("edge noreq", lambda: G.get_gradient_edge(torch.ones(2)))
 
 
 def edge4():
@@ -134,86 +116,57 @@ err("incv3", lambda: G.increment_version(3))
 
 
 # mutation
-def mut():
-    with G.allow_mutation_on_saved_tensors():
-        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
+def squared():
+    a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    b = a.clone()
+    return a, b, (b**2).sum()
+
+
+def mutated(change, inside=True):
+    """The gradient of a square whose operand `change` writes to; `inside`: backward runs while mutation is allowed."""
+    with G.allow_mutation_on_saved_tensors() as ctx:
+        a, b, out = squared()
+        change(b, ctx)
+        if inside:
+            out.backward()
+    if not inside:
         out.backward()
-        return a.grad
-
-
-err("mut", mut)
-
-
-def mut2():
-    with G.allow_mutation_on_saved_tensors():
-        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
-    out.backward()
-
-
-err("mut2", mut2)
-
-
-def mut2b():
-    with G.allow_mutation_on_saved_tensors():
-        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        b = a.clone()
-        out = (b**2).sum()
-    out.backward()
     return a.grad
 
 
-err("mut2b", mut2b)
+err("mutated", lambda: mutated(lambda b, ctx: b.sin_()))
+err("mutated, backward outside", lambda: mutated(lambda b, ctx: b.sin_(), inside=False))
+err("nothing mutated, backward outside", lambda: mutated(lambda b, ctx: None, inside=False))
+err("mutated and cleared", lambda: mutated(lambda b, ctx: (b.sin_(), ctx.clear())))
 
 
-def mut3():
+def mutation_in_mutation():
     with G.allow_mutation_on_saved_tensors():
         with G.allow_mutation_on_saved_tensors():
             pass
 
 
-err("mut3", mut3)
+err("mutation in mutation", mutation_in_mutation)
 
 
-def mut4():
-    with G.allow_mutation_on_saved_tensors() as ctx:
-        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        b = a.clone()
+def mutation_of_views():
+    with G.allow_mutation_on_saved_tensors():
+        a, b, out = squared()
         c = b.view(3, 1)
-        out = (b**2).sum() + c.exp().sum()
+        out = out + c.exp().sum()
         with torch.no_grad():
             c.mul_(3)
         b[0] = 7
         torch.add(torch.ones(3), 1, out=b.detach())
         c.zero_()
-        ctx.clear() if False else None
         out.backward()
         return a.grad
 
 
-err("mut4", mut4)
+err("mutation of views", mutation_of_views)
 
 
-def mut5():
-    with G.allow_mutation_on_saved_tensors() as ctx:
-        a = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
-        ctx.clear()
-        out.backward()
-        return a.grad
-
-
-err("mut5", mut5)
-
-
-def mut6():
+def mutation_of_leaves():
     with G.allow_mutation_on_saved_tensors():
         w = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
         x = torch.ones(3)
@@ -226,7 +179,7 @@ def mut6():
         return w.grad
 
 
-err("mut6", mut6)
+err("mutation of leaves", mutation_of_leaves)
 
 
 def nodes():
@@ -287,22 +240,23 @@ with show("in place"):
 a.sum().backward()
 
 
-class Product(torch.autograd.Function):
+class Cube(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, a, b):
-        r = a * b
-        ctx.save_for_backward(a, b, r, None)
-        return r
+    def forward(ctx, a):
+        square, nothing = a * a, None
+        cube = square * a
+        ctx.save_for_backward(a, nothing, square, cube)
+        return cube
 
     @staticmethod
     def backward(ctx, g):
-        a, b, r, n = ctx.saved_tensors
-        print("backward", a is x, a.requires_grad, r.requires_grad, type(r.grad_fn).__name__, n, torch.is_grad_enabled())
-        return g * b, g * a
+        a, nothing, square, cube = ctx.saved_tensors
+        print("backward", a is x, a.requires_grad, square.requires_grad, cube.requires_grad, type(cube.grad_fn).__name__, nothing, torch.is_grad_enabled())
+        return g * square * 3
 
 
 with show("function"):
-    z = Product.apply(x, y)
+    z = Cube.apply(x)
 z.sum().backward()
 err("again", lambda: z.grad_fn.saved_tensors)
 z = (x * y).exp()
