@@ -74,10 +74,8 @@ def _scan(g, y, x, factor=None):
     if kind == 'logaddexp':              # the sum over later j of g[j] exp(x - y[j]) is exp(x - y) r, r[k] = g[k] + exp(y[k] - y[k+1]) r[k+1]: no factor above 1
         # y computed again, from the other end of a flipped copy: a result rounded to half precision would be taken in its place, and the exponential shows it
         y = T.flip(T.scan(kind, T.flip(x, (dim,)), dim, not reverse), (dim,))
-        n, ahead = x.shape[dim], not reverse
-        edge = T.slice(y, dim, n - 1, n) if ahead else T.slice(y, dim, 0, 1)       # beyond the end: itself. Its factor does not count, but may not overflow either
-        following = T.cat([T.slice(y, dim, 1, n), edge], dim) if ahead else T.cat([edge, T.slice(y, dim, 0, n - 1)], dim)
-        return (T.prim('exp', x - y) * T.recurrence(g, T.prim('exp', y - following), dim, ahead),)
+        following = _neighbour(y, dim, not reverse, itself=True)               # the factor beyond the end does not count, but may not overflow either
+        return (T.prim('exp', x - y) * T.recurrence(g, T.prim('exp', y - following), dim, not reverse),)
     if kind == 'sum': return (T.scan('sum', g, dim, not reverse),)
     if kind == 'prod': return (T.scan('sum', g * y, dim, not reverse) / x,)      # operators that meet zeros state their own
     if kind in ('max', 'min'):
@@ -86,10 +84,13 @@ def _scan(g, y, x, factor=None):
     return (None,)
 
 
-def _neighbour(x, dim, after):
-    """Each element's next one along dim (or the one before it); 0 beyond the end."""
+def _neighbour(x, dim, after, itself=False):
+    """Each element's next one along dim (or the one before it); 0 beyond the end, or the last element itself."""
     n = x.shape[dim]
-    return T.pad(T.slice(x, dim, 1, n), dim, 0, 1) if after else T.pad(T.slice(x, dim, 0, n - 1), dim, 1, 0)
+    others = T.slice(x, dim, 1, n) if after else T.slice(x, dim, 0, n - 1)
+    if not itself: return T.pad(others, dim, 0, 1) if after else T.pad(others, dim, 1, 0)
+    edge = T.slice(x, dim, n - 1, n) if after else T.slice(x, dim, 0, 1)
+    return T.cat([others, edge] if after else [edge, others], dim)
 
 
 def zeros_like(x): return T.expand(T.const(0, x.dtype), x.shape)
