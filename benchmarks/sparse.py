@@ -1,17 +1,14 @@
-"""Sparse tensors beside torch's, one thread, both in one process in turn: a matrix of 10,000 x 10,000 with 100,000 elements, 64 dense columns.
-
-    python benchmarks/sparse.py [NAME ...]           names of rows to run; all without
-"""
-import sys
-import time
+"""Sparse tensors beside torch's, one thread: `python benchmarks/sparse.py [--only TEXT] [--cpu] [--best]`. A matrix of 10,000 x 10,000 with 100,000 elements, 64 dense columns."""
+import argparse
 import warnings
 
+import harness
 import numpy as np
 import torch
 
 import rushlight as rl
 
-SIZE, STORED, COLUMNS, TIMES = 10_000, 100_000, 64, 15
+SIZE, STORED, COLUMNS = 10_000, 100_000, 64
 
 
 def rows(m):
@@ -34,19 +31,19 @@ def rows(m):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of the clock: for a busy machine")
+    parser.add_argument("--best", action="store_true", help="the fastest windows instead of the median: for a busy machine")
+    given = parser.parse_args()
+    if given.cpu: harness.clock = harness.time.process_time
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rl.set_num_threads(1)
-    theirs, ours = rows(torch), rows(rl)
-    for name in theirs:
-        if sys.argv[1:] and name not in sys.argv[1:]: continue
-        best = [float("inf")] * 2
-        for _ in range(TIMES):
-            for k, function in enumerate((theirs[name], ours[name])):
-                start = time.perf_counter()
-                function()
-                best[k] = min(best[k], time.perf_counter() - start)
-        print(f"{name:24s} torch {best[0] * 1e3:8.2f} ms   rushlight {best[1] * 1e3:8.2f} ms   torch/rushlight {best[0] / best[1]:5.2f}", flush=True)
+    peer, ours = rows(torch), rows(rl)
+    table = harness.Table(given.only, given.best)
+    table.section(f"sparse: {SIZE}x{SIZE} with {STORED} elements, {COLUMNS} dense columns")
+    for name in peer: table.bench(name, ours[name], peer[name])
 
 
 if __name__ == "__main__": main()

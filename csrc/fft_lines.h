@@ -30,19 +30,29 @@ template <class E> static void times(E* re, E* im, const E* wr, const E* wi, int
     }
 }
 
+// Pairs to parts and back, of `elements` elements of `lanes` numbers.
+template <class E> static void unpack(const Pairs<E>& from, const Parts<E>& to, int64_t elements, int64_t lanes) {
+  for (int64_t i = 0; i < elements; i++) {
+    int64_t q = 0;
+    for (; q + LANES<E> <= lanes; q += LANES<E>) { Vector<E> a, b; Pairs<E>::load(from, i, q, a, b); Parts<E>::store(to, i, q, a, b); }
+    for (; q < lanes; q++) { const E* x = from.x + i * from.step + 2 * q; to.re[i * to.step + q] = x[from.swap]; to.im[i * to.step + q] = x[!from.swap]; }
+  }
+}
+template <class E> static void pack(const Parts<E>& from, const Pairs<E>& to, int64_t elements, int64_t lanes) {
+  for (int64_t i = 0; i < elements; i++) {
+    int64_t q = 0;
+    for (; q + LANES<E> <= lanes; q += LANES<E>) { Vector<E> a, b; Parts<E>::load(from, i, q, a, b); Pairs<E>::store(to, i, q, a, b); }
+    for (; q < lanes; q++) { E* y = to.x + i * to.step + 2 * q; y[to.swap] = from.re[i * from.step + q] * to.scale; y[!to.swap] = from.im[i * from.step + q] * to.scale; }
+  }
+}
+
 // Of s lines side by side, s a multiple of the lanes, or of one line (s = 1) if the plan can (`alone`). From `source` or, without, from x; to `sink` or,
 // without, to x.
 template <class E> static void transform(const FftPlan<E>& plan, Buffers<E>& b, int64_t s, const Pairs<E>* source, const Pairs<E>* sink) {
   int64_t n = plan.n, lanes = s == 1 ? n : s, elements = s == 1 ? 1 : n;     // copies: a single line is one element with all its numbers as lanes
   if (plan.longer) {
     // x * chirp, convolved with the chirp's conjugate (a transform, a product, a transform back: swapped parts), * chirp.
-    if (source) {
-      for (int64_t i = 0; i < elements; i++) {
-        int64_t q = 0;
-        for (; q + LANES<E> <= lanes; q += LANES<E>) { Vector<E> a, c; Pairs<E>::load(*source, i, q, a, c); Parts<E>::store(b.x(lanes), i, q, a, c); }
-        for (; q < lanes; q++) { const E* x = source->x + i * source->step + 2 * q; b.xr[i * lanes + q] = x[source->swap]; b.xi[i * lanes + q] = x[!source->swap]; }
-      }
-    }
+    if (source) unpack(*source, b.x(lanes), elements, lanes);
     times<E>(b.xr, b.xi, plan.chirp_re, plan.chirp_im, n, s);
     for (int64_t i = n * s; i < plan.longer->n * s; i++) b.xr[i] = b.xi[i] = 0;
     transform<E>(*plan.longer, b, s, nullptr, nullptr);
@@ -63,10 +73,7 @@ template <class E> static void transform(const FftPlan<E>& plan, Buffers<E>& b, 
       left /= plan.radices[0];
       run_pass<E, false>(plan.radices[0], left, s, *source, b.x(s), plan.wr[0], plan.wi[0]);
       s *= plan.radices[0]; i = 1;
-    } else if (source) {
-      for (int64_t k = 0; k < n; k++)
-        for (int64_t q = 0; q < s; q += LANES<E>) { Vector<E> a, c; Pairs<E>::load(*source, k, q, a, c); Parts<E>::store(b.x(s), k, q, a, c); }
-    }
+    } else if (source) unpack(*source, b.x(s), n, s);
     for (; i + 1 < plan.count; i++) {
       left /= plan.radices[i];
       run_pass<E, false>(plan.radices[i], left, s, b.x(s), b.y(s), plan.wr[i], plan.wi[i]);
@@ -83,12 +90,7 @@ template <class E> static void transform(const FftPlan<E>& plan, Buffers<E>& b, 
       b.turn();
     }
   }
-  if (!sink) return;
-  for (int64_t i = 0; i < elements; i++) {
-    int64_t q = 0;
-    for (; q + LANES<E> <= lanes; q += LANES<E>) { Vector<E> a, c; Parts<E>::load(b.x(lanes), i, q, a, c); Pairs<E>::store(*sink, i, q, a, c); }
-    for (; q < lanes; q++) { E* y = sink->x + i * sink->step + 2 * q; y[sink->swap] = b.xr[i * lanes + q] * sink->scale; y[!sink->swap] = b.xi[i * lanes + q] * sink->scale; }
-  }
+  if (sink) pack(b.x(lanes), *sink, elements, lanes);
 }
 
 // ------------------------------------------------------------------------------------------------------- lines to lanes
@@ -110,12 +112,7 @@ template <class E> static void spread(E* y, int64_t length, int64_t step, int64_
 // The same of pairs: a full vector of lines side by side as it is, lines of their own (step 2) through registers, a square at a time.
 template <class E> static void gather_pairs(const E* x, int64_t length, int64_t step, int64_t gap, int64_t lines, int64_t s, E* re, E* im) {
   constexpr int64_t L = LANES<E>;
-  if (gap == 2 && lines == s && s >= L) {
-    Pairs<E> from = {(E*)x, step, false, 1};
-    for (int64_t k = 0; k < length; k++)
-      for (int64_t q = 0; q < s; q += L) { Vector<E> a, b; Pairs<E>::load(from, k, q, a, b); vstore(re + k * s + q, a); vstore(im + k * s + q, b); }
-    return;
-  }
+  if (gap == 2 && lines == s && s >= L) return unpack<E>({(E*)x, step, false, 1}, {re, im, s}, length, s);
   if (step != 2 || length < L || s < L) { gather(x, length, step, gap, lines, s, re); gather(x + 1, length, step, gap, lines, s, im); return; }
   for (int64_t group = 0; group < s; group += L)
     for (int64_t k = 0;; k += L) {
@@ -131,12 +128,7 @@ template <class E> static void gather_pairs(const E* x, int64_t length, int64_t 
 }
 template <class E> static void spread_pairs(E* y, int64_t length, int64_t step, int64_t gap, int64_t lines, int64_t s, const E* re, const E* im, E scale) {
   constexpr int64_t L = LANES<E>;
-  if (gap == 2 && lines == s && s >= L) {
-    Pairs<E> to = {y, step, false, scale};
-    for (int64_t k = 0; k < length; k++)
-      for (int64_t q = 0; q < s; q += L) Pairs<E>::store(to, k, q, vload(re + k * s + q), vload(im + k * s + q));
-    return;
-  }
+  if (gap == 2 && lines == s && s >= L) return pack<E>({(E*)re, (E*)im, s}, {y, step, false, scale}, length, s);
   if (step != 2 || length < L || s < L) { spread(y, length, step, gap, lines, s, re, scale); spread(y + 1, length, step, gap, lines, s, im, scale); return; }
   for (int64_t group = 0; group < s; group += L)
     for (int64_t k = 0;; k += L) {

@@ -33,55 +33,45 @@ typedef int64_t Index4 __attribute__((vector_size(32)));
 #define FFT_SHUFFLE(index, a, b, ...) __builtin_shuffle(a, b, (index){__VA_ARGS__})
 #endif
 
-// Pairs (re im re im ...) in two vectors to parts, and back; every shuffle is one instruction of AVX.
-FFT_INLINE void split(Float8 a, Float8 b, Float8& re, Float8& im) {
-  Float8 c = FFT_SHUFFLE(Index8, a, b, 0, 1, 2, 3, 8, 9, 10, 11), d = FFT_SHUFFLE(Index8, a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-  re = FFT_SHUFFLE(Index8, c, d, 0, 2, 8, 10, 4, 6, 12, 14);
-  im = FFT_SHUFFLE(Index8, c, d, 1, 3, 9, 11, 5, 7, 13, 15);
-}
-FFT_INLINE void split(Double4 a, Double4 b, Double4& re, Double4& im) {
-  Double4 c = FFT_SHUFFLE(Index4, a, b, 0, 1, 4, 5), d = FFT_SHUFFLE(Index4, a, b, 2, 3, 6, 7);
-  re = FFT_SHUFFLE(Index4, c, d, 0, 4, 2, 6);
-  im = FFT_SHUFFLE(Index4, c, d, 1, 5, 3, 7);
-}
-FFT_INLINE void join(Float8 re, Float8 im, Float8& a, Float8& b) {
-  Float8 c = FFT_SHUFFLE(Index8, re, im, 0, 8, 1, 9, 4, 12, 5, 13), d = FFT_SHUFFLE(Index8, re, im, 2, 10, 3, 11, 6, 14, 7, 15);
-  a = FFT_SHUFFLE(Index8, c, d, 0, 1, 2, 3, 8, 9, 10, 11);
-  b = FFT_SHUFFLE(Index8, c, d, 4, 5, 6, 7, 12, 13, 14, 15);
-}
-FFT_INLINE void join(Double4 re, Double4 im, Double4& a, Double4& b) {
-  Double4 c = FFT_SHUFFLE(Index4, re, im, 0, 4, 2, 6), d = FFT_SHUFFLE(Index4, re, im, 1, 5, 3, 7);
-  a = FFT_SHUFFLE(Index4, c, d, 0, 1, 4, 5);
-  b = FFT_SHUFFLE(Index4, c, d, 2, 3, 6, 7);
-}
+// What everything below is made of: each is one instruction of AVX. Halves of two vectors side by side; the elements of each half in turn; every other element.
+FFT_INLINE Float8 lows(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 0, 1, 2, 3, 8, 9, 10, 11); }
+FFT_INLINE Float8 highs(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 4, 5, 6, 7, 12, 13, 14, 15); }
+FFT_INLINE Float8 zip_first(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 0, 8, 1, 9, 4, 12, 5, 13); }
+FFT_INLINE Float8 zip_second(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 2, 10, 3, 11, 6, 14, 7, 15); }
+FFT_INLINE Float8 evens(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 0, 2, 8, 10, 4, 6, 12, 14); }
+FFT_INLINE Float8 odds(Float8 a, Float8 b) { return FFT_SHUFFLE(Index8, a, b, 1, 3, 9, 11, 5, 7, 13, 15); }
 FFT_INLINE Float8 reversed(Float8 a) { return FFT_SHUFFLE(Index8, a, a, 7, 6, 5, 4, 3, 2, 1, 0); }
+FFT_INLINE Double4 lows(Double4 a, Double4 b) { return FFT_SHUFFLE(Index4, a, b, 0, 1, 4, 5); }
+FFT_INLINE Double4 highs(Double4 a, Double4 b) { return FFT_SHUFFLE(Index4, a, b, 2, 3, 6, 7); }
+FFT_INLINE Double4 zip_first(Double4 a, Double4 b) { return FFT_SHUFFLE(Index4, a, b, 0, 4, 2, 6); }
+FFT_INLINE Double4 zip_second(Double4 a, Double4 b) { return FFT_SHUFFLE(Index4, a, b, 1, 5, 3, 7); }
+FFT_INLINE Double4 evens(Double4 a, Double4 b) { return zip_first(a, b); }              // halves of two elements: the first of each is the even one
+FFT_INLINE Double4 odds(Double4 a, Double4 b) { return zip_second(a, b); }
 FFT_INLINE Double4 reversed(Double4 a) { return FFT_SHUFFLE(Index4, a, a, 3, 2, 1, 0); }
+
+// Pairs (re im re im ...) in two vectors to parts, and back.
+template <class V> FFT_INLINE void split(V a, V b, V& re, V& im) {
+  V c = lows(a, b), d = highs(a, b);
+  re = evens(c, d); im = odds(c, d);
+}
+template <class V> FFT_INLINE void join(V re, V im, V& a, V& b) {
+  V c = zip_first(re, im), d = zip_second(re, im);
+  a = lows(c, d); b = highs(c, d);
+}
 
 FFT_INLINE void transpose(Float8* r) {                                 // of 8 x 8
   Float8 t[8], u[8];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = FFT_SHUFFLE(Index8, r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    t[i + 1] = FFT_SHUFFLE(Index8, r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
-  for (int i = 0; i < 8; i += 4) for (int j = 0; j < 2; j++) {
+  for (int i = 0; i < 8; i += 2) { t[i] = zip_first(r[i], r[i + 1]); t[i + 1] = zip_second(r[i], r[i + 1]); }
+  for (int i = 0; i < 8; i += 4) for (int j = 0; j < 2; j++) {         // by pairs of elements now
     u[i + 2 * j] = FFT_SHUFFLE(Index8, t[i + j], t[i + 2 + j], 0, 1, 8, 9, 4, 5, 12, 13);
     u[i + 2 * j + 1] = FFT_SHUFFLE(Index8, t[i + j], t[i + 2 + j], 2, 3, 10, 11, 6, 7, 14, 15);
   }
-  for (int i = 0; i < 4; i++) {
-    r[i] = FFT_SHUFFLE(Index8, u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    r[i + 4] = FFT_SHUFFLE(Index8, u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
+  for (int i = 0; i < 4; i++) { r[i] = lows(u[i], u[i + 4]); r[i + 4] = highs(u[i], u[i + 4]); }
 }
 FFT_INLINE void transpose(Double4* r) {                                // of 4 x 4
   Double4 t[4];
-  for (int i = 0; i < 4; i += 2) {
-    t[i] = FFT_SHUFFLE(Index4, r[i], r[i + 1], 0, 4, 2, 6);
-    t[i + 1] = FFT_SHUFFLE(Index4, r[i], r[i + 1], 1, 5, 3, 7);
-  }
-  for (int i = 0; i < 2; i++) {
-    r[i] = FFT_SHUFFLE(Index4, t[i], t[i + 2], 0, 1, 4, 5);
-    r[i + 2] = FFT_SHUFFLE(Index4, t[i], t[i + 2], 2, 3, 6, 7);
-  }
+  for (int i = 0; i < 4; i += 2) { t[i] = zip_first(r[i], r[i + 1]); t[i + 1] = zip_second(r[i], r[i + 1]); }
+  for (int i = 0; i < 2; i++) { r[i] = lows(t[i], t[i + 2]); r[i + 2] = highs(t[i], t[i + 2]); }
 }
 
 // Where a pass reads and writes: element i of lane q. Parts: real and imaginary parts in arrays of their own; Pairs: side by side, as tensors hold them

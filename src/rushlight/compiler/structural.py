@@ -76,11 +76,9 @@ def _scan(g, y, x, factor=None):
         wide = {'f32': 'f64', 'c64': 'c128'}.get(x.dtype)
         z = x if wide is None else T.cast(x, wide)
         y = y if wide is None else T.scan(kind, z, dim, reverse)
-        n, ahead = x.shape[dim], not reverse
-        edge = T.slice(y, dim, n - 1, n) if ahead else T.slice(y, dim, 0, 1)       # beyond the end: itself. Its factor does not count, but may not overflow either
-        following = T.cat([T.slice(y, dim, 1, n), edge], dim) if ahead else T.cat([edge, T.slice(y, dim, 0, n - 1)], dim)
+        following = _neighbour(y, dim, not reverse, itself=True)               # the factor beyond the end does not count, but may not overflow either
         factor = lambda difference: T.cast(T.prim('exp', difference), x.dtype)
-        return (factor(z - y) * T.recurrence(g, factor(y - following), dim, ahead),)
+        return (factor(z - y) * T.recurrence(g, factor(y - following), dim, not reverse),)
     if kind == 'sum': return (T.scan('sum', g, dim, not reverse),)
     if kind == 'prod': return (T.scan('sum', g * y, dim, not reverse) / x,)      # operators that meet zeros state their own
     if kind in ('max', 'min'):
@@ -89,10 +87,13 @@ def _scan(g, y, x, factor=None):
     return (None,)
 
 
-def _neighbour(x, dim, after):
-    """Each element's next one along dim (or the one before it); 0 beyond the end."""
+def _neighbour(x, dim, after, itself=False):
+    """Each element's next one along dim (or the one before it); 0 beyond the end, or the last element itself."""
     n = x.shape[dim]
-    return T.pad(T.slice(x, dim, 1, n), dim, 0, 1) if after else T.pad(T.slice(x, dim, 0, n - 1), dim, 1, 0)
+    others = T.slice(x, dim, 1, n) if after else T.slice(x, dim, 0, n - 1)
+    if not itself: return T.pad(others, dim, 0, 1) if after else T.pad(others, dim, 1, 0)
+    edge = T.slice(x, dim, n - 1, n) if after else T.slice(x, dim, 0, 1)
+    return T.cat([others, edge] if after else [edge, others], dim)
 
 
 def zeros_like(x): return T.expand(T.const(0, x.dtype), x.shape)
