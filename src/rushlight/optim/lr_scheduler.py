@@ -84,7 +84,7 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a schedule without get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
         """Set the next learning rates (of a given epoch, for schedules with a closed form)."""

@@ -226,7 +226,7 @@ class Optimizer:
 
     def step(self, closure=None):
         """One update of all parameters; `closure` computes the loss and its gradients anew."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is an optimizer without step()")
 
     def _loss_of(self, closure):
         if closure is None:

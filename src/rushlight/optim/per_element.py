@@ -43,10 +43,10 @@ class PerElementOptimizer(Optimizer):
                         own[name] = rl.tensor(float(own[name]), dtype=rl.float32)
 
     def _new_state(self, group: dict, param: Tensor) -> dict[str, Tensor]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say what it keeps for each parameter")
 
     def _update(self, group: dict, step, state: dict) -> Update:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def _start(self, group: dict, params: list[Tensor]) -> None:
         new = [param for param in params if not self.state.get(param)]
