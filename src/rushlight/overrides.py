@@ -108,7 +108,7 @@ class TorchFunctionMode:
     """Sees every call inside its block: derive and write `__torch_function__(self, func, types, args=(), kwargs=None)`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a mode without __torch_function__")
 
     def __enter__(self):
         _C.push_mode(self)

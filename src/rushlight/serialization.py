@@ -277,9 +277,8 @@ class _Pickler(pickle._Pickler):
     def _reduce_tensor(self, tensor: Tensor):
         from rushlight.nn import Parameter
         if tensor.layout is not rl.strided:
-            if tensor.__dict__.get("_is_param"):
-                return self._name(_UTILS, "_rebuild_parameter"), (tensor.data, tensor.requires_grad, OrderedDict())
-            return self._name(_UTILS, "_rebuild_sparse_tensor"), _sparse_parts(tensor)
+            func, args = reduce_sparse(tensor)
+            return self._name(_UTILS, func.__name__), args
         kind, state = type(tensor), object_state(tensor)
         if kind is Parameter:
             data = tensor.detach()

@@ -96,3 +96,23 @@ def test_inference_mode():
     assert (i * 2).tolist() == [8.0, 8.0]
     with rl.inference_mode(False):
         assert rl.is_grad_enabled()
+
+
+def test_contexts_of_ones_own():
+    """torch.utils._contextlib: any context manager that derives from it decorates functions and generators, as no_grad does."""
+    from rushlight.utils._contextlib import _DecoratorContextManager, _NoParamDecoratorContextManager
+    entered = []
+
+    class noted(_NoParamDecoratorContextManager):
+        def __enter__(self): entered.append("in")
+        def __exit__(self, *exc): entered.append("out")
+
+    @noted
+    def steps():
+        try: yield len(entered)
+        except KeyError: yield "caught"
+    generator = steps()
+    assert next(generator) == 1 and entered == ["in", "out"]
+    assert generator.throw(KeyError) == "caught" and entered == ["in", "out"] * 2
+    assert isinstance(rl.no_grad(), _DecoratorContextManager)
+    with pytest.raises(NotImplementedError, match="has no __enter__"), _DecoratorContextManager(): pass

@@ -146,6 +146,12 @@ class dual_level:
     def __exit__(self, *error): exit_dual_level()
 
 
+def check_size(tensor, tangent) -> None:
+    if tensor.shape != tangent.shape:
+        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported: "
+                           f"the tensor has the shape {list(tensor.shape)}, the tangent {list(tangent.shape)}")
+
+
 def make_dual(tensor, tangent, *, level=None):
     """tensor, carrying `tangent` along."""
     if _level is None:
@@ -155,8 +161,7 @@ def make_dual(tensor, tangent, *, level=None):
             raise NotImplementedError(f"make_dual(): the {what} has the layout {t.layout}; a sparse tensor carries no tangent, but its values do: make the dual of them")
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
-    if tensor.shape != tangent.shape:
-        raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
+    check_size(tensor, tangent)
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"Expected tensor and tangent to have the same dtype, but got: {tensor.dtype} and {tangent.dtype}")
     if tangent_of(tensor, _level) is not None:

@@ -67,7 +67,10 @@ def _decorate(make_context: Callable[[], Any], function: Any) -> Any:
 
 
 class _Mode:
-    """A context manager that also decorates; each call of the decorated function enters a fresh one."""
+    """A context manager that also decorates; each call of the decorated function enters a fresh one. Derive and write `__enter__` and `__exit__`."""
+
+    def __enter__(self): raise NotImplementedError(f"{type(self).__name__} has no __enter__")
+    def __exit__(self, *exc: object): raise NotImplementedError(f"{type(self).__name__} has no __exit__")
 
     def clone(self):
         return type(self)()

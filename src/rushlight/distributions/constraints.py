@@ -21,7 +21,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """For each value whether it is in the set."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement check")
 
     def __repr__(self) -> str: return type(self).__name__.lstrip("_") + "()"
 

@@ -87,7 +87,7 @@ class Distribution:
         """A new instance with all that `_spread`, `_parts` and `_kept` name, as far as it is there: of two forms of a parameter one may not be computed yet."""
         owner = next((kind for kind in type(self).__mro__ if "_spread" in kind.__dict__), None)
         if owner is None:
-            raise NotImplementedError
+            raise self._lacks("expand")
         new, old = self._get_checked_instance(owner, instance), len(self._batch_shape)
         for name in self._spread:
             if name in self.__dict__:
@@ -100,20 +100,22 @@ class Distribution:
             setattr(new, name, self.__dict__[name])
         return new
 
+    def _lacks(self, what: str) -> NotImplementedError: return NotImplementedError(f"{type(self).__name__} does not implement {what}")
+
     @property
     def batch_shape(self) -> Size: return self._batch_shape
     @property
     def event_shape(self) -> Size: return self._event_shape
     @property
-    def arg_constraints(self) -> dict[str, constraints.Constraint]: raise NotImplementedError
+    def arg_constraints(self) -> dict[str, constraints.Constraint]: raise self._lacks("arg_constraints")
     @property
-    def support(self) -> Any: raise NotImplementedError
+    def support(self) -> Any: raise self._lacks("support")
     @property
-    def mean(self) -> Tensor: raise NotImplementedError
+    def mean(self) -> Tensor: raise self._lacks("mean")
     @property
     def mode(self) -> Tensor: raise NotImplementedError(f"{self.__class__} does not implement mode")
     @property
-    def variance(self) -> Tensor: raise NotImplementedError
+    def variance(self) -> Tensor: raise self._lacks("variance")
     @property
     def stddev(self) -> Tensor: return self.variance.sqrt()
 
@@ -124,17 +126,17 @@ class Distribution:
 
     def rsample(self, sample_shape=Size()) -> Tensor:
         """Values, with a gradient with respect to the parameters."""
-        raise NotImplementedError
+        raise self._lacks("rsample")
 
     def sample_n(self, n: int) -> Tensor:
         warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
-    def log_prob(self, value: Tensor) -> Tensor: raise NotImplementedError
-    def cdf(self, value: Tensor) -> Tensor: raise NotImplementedError
-    def icdf(self, value: Tensor) -> Tensor: raise NotImplementedError
-    def enumerate_support(self, expand: bool = True) -> Tensor: raise NotImplementedError
-    def entropy(self) -> Tensor: raise NotImplementedError
+    def log_prob(self, value: Tensor) -> Tensor: raise self._lacks("log_prob")
+    def cdf(self, value: Tensor) -> Tensor: raise self._lacks("cdf")
+    def icdf(self, value: Tensor) -> Tensor: raise self._lacks("icdf")
+    def enumerate_support(self, expand: bool = True) -> Tensor: raise self._lacks("enumerate_support")
+    def entropy(self) -> Tensor: raise self._lacks("entropy")
     def perplexity(self) -> Tensor: return rl.exp(self.entropy())
 
     def _extended_shape(self, sample_shape=Size()) -> Size:

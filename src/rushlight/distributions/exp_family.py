@@ -12,10 +12,10 @@ class ExponentialFamily(Distribution):
     """p(x) = h(x) exp(<t(x), natural parameters> - log normaliser)."""
 
     @property
-    def _natural_params(self): raise NotImplementedError
-    def _log_normalizer(self, *natural_params): raise NotImplementedError
+    def _natural_params(self): raise self._lacks("_natural_params")
+    def _log_normalizer(self, *natural_params): raise self._lacks("_log_normalizer")
     @property
-    def _mean_carrier_measure(self) -> float: raise NotImplementedError
+    def _mean_carrier_measure(self) -> float: raise self._lacks("_mean_carrier_measure")
 
     def entropy(self):
         params = [p.detach().requires_grad_() for p in self._natural_params]

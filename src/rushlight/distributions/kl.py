@@ -222,7 +222,7 @@ def _(p, q): return ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _(p, q):
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
-        raise NotImplementedError
+        raise NotImplementedError("kl_divergence of two transformed distributions: their transforms and event shapes must be the same")
     base = kl_divergence(p.base_dist, q.base_dist)
     return _sum_rightmost(base, len(p.event_shape) - len(p.base_dist.event_shape)) if len(p.event_shape) > len(p.base_dist.event_shape) else base
 
@@ -230,7 +230,7 @@ def _(p, q):
 @register_kl(Independent, Independent)
 def _(p, q):
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError
+        raise NotImplementedError(f"kl_divergence of two Independents: both must count as many dimensions as events, not {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}")
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 

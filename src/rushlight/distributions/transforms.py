@@ -55,7 +55,7 @@ class Transform:
         return inverse
 
     @property
-    def sign(self) -> int: raise NotImplementedError
+    def sign(self) -> int: raise self._lacks("sign")
 
     def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
@@ -88,9 +88,10 @@ class Transform:
         self._cached_x_y = x, y
         return x
 
-    def _call(self, x): raise NotImplementedError
-    def _inverse(self, y): raise NotImplementedError
-    def log_abs_det_jacobian(self, x, y): raise NotImplementedError
+    def _call(self, x): raise self._lacks("_call")
+    def _inverse(self, y): raise self._lacks("_inverse")
+    def log_abs_det_jacobian(self, x, y): raise self._lacks("log_abs_det_jacobian")
+    def _lacks(self, what: str) -> NotImplementedError: return NotImplementedError(f"{type(self).__name__} does not implement {what}")
     def __repr__(self) -> str: return self.__class__.__name__ + "()"
     def forward_shape(self, shape): return shape
     def inverse_shape(self, shape): return shape

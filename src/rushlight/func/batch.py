@@ -120,7 +120,7 @@ class Level:
         if batch is None: return self.wrapped(self._one_by_one(function, args, kwargs))
         if name in SAME_SHAPE: return self.wrap(function(batch, *args[1:], **kwargs))
         if name == "as_strided": return self._strided(batch, values)
-        if name == "masked_select" and self.batch_of(values["mask"]) is None: return self._selected(batch, values["mask"])
+        if fixed: return self._selected(batch, values["mask"])
         if name == "unfold" and batch.ndim == 1: return self.wrapped(self._one_by_one(function, args, kwargs))       # a number: it has no dimension to shift
         if name == "view" and "dtype" in values: return self.wrap(batch.view(values["dtype"]))
         if name in RESHAPES or name in EXPANDS:

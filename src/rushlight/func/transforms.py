@@ -221,7 +221,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if not given: raise RuntimeError("jvp(f, primals, tangents): Expected primals to contain at least one Tensor.")
     for x, t in zip(given, directions):
         if not isinstance(x, _C.Tensor) or not isinstance(t, _C.Tensor): raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to contain only Tensors")
-        if x.shape != t.shape: raise RuntimeError(f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}.")
+        forward_ad.check_size(x, t)
     level = forward_ad.Level()
     duals = []
     for x, t in zip(given, directions):

@@ -5,13 +5,11 @@ import rushlight as rl
 from rushlight import Tensor
 
 from . import functional as F
-
-
-def _each(value, dims: int) -> tuple[int, ...]: return (value,) * dims if isinstance(value, int) else tuple(value)
+from .modules.utils import _ntuple
 
 
 def _input(dims: int, input_size, weight: Tensor, grad_output: Tensor, stride, padding, dilation, groups: int) -> Tensor:
-    stride, padding, dilation = (_each(v, dims) for v in (stride, padding, dilation))
+    stride, padding, dilation = map(_ntuple(dims), (stride, padding, dilation))
     size = tuple(input_size)[-dims:]
     least = [(n - 1) * s - 2 * p + d * (k - 1) + 1
              for n, s, p, d, k in zip(grad_output.shape[-dims:], stride, padding, dilation, weight.shape[-dims:])]

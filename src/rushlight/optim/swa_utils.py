@@ -86,11 +86,12 @@ class AveragedModel(Module):
         if self.n_averaged == 0:
             for average, value in pairs:
                 average.copy_(value)
-        elif self.multi_avg_fn is not None or self.avg_fn is None:
-            (self.multi_avg_fn or get_swa_multi_avg_fn())([a for a, _ in pairs], [v for _, v in pairs], self.n_averaged)
+        elif self.multi_avg_fn is not None:
+            self.multi_avg_fn([a for a, _ in pairs], [v for _, v in pairs], self.n_averaged)
         else:
+            mean = self.avg_fn or get_swa_avg_fn()        # one by one: buffers may be integers, whose mean is rounded when it is written
             for average, value in pairs:
-                average.copy_(self.avg_fn(average, value, self.n_averaged.to(average.device)))
+                average.copy_(mean(average, value, self.n_averaged.to(average.device)))
         if not self.use_buffers:
             for average, value in zip(self.module.buffers(), model.buffers()):
                 average.detach().copy_(value.detach())

@@ -247,9 +247,8 @@ def checkpoint(function, *args, use_reentrant: bool | None = None, context_fn=no
                early_stop: bool = True, **kwargs):
     """`function(*args)`, whose intermediate results are computed again in backward instead of kept."""
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
-                      "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current default behavior, "
-                      "you can pass use_reentrant=True. Refer to docs for more details on the differences between the two variants.", stacklevel=2)
+        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. It is taken to be True; False is the better of the two: gradients also "
+                      "reach what the function uses without being given it, and keyword arguments work", stacklevel=2)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:

@@ -293,7 +293,7 @@ class Transform:
         out = self.apply(image)
         return (out, *others) if others else out
 
-    def apply(self, image): raise NotImplementedError
+    def apply(self, image): raise NotImplementedError(f"{type(self).__name__} is a Transform without apply(image)")
 
     def __repr__(self):
         inside = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))

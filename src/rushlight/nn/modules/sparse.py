@@ -9,11 +9,13 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
     """What the layers over a table share: the table, its row for padding, and how one is made from a table that already exists."""
+
+    _padding_word: str                       # how its errors call padding_idx
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, weight, freeze, device, dtype) -> None:
         super().__init__()

@@ -157,7 +157,8 @@ class _Orthogonal(Module):
         rows, columns = frame.size(-2), frame.size(-1)
         if not hasattr(self, "base"):
             if self.orthogonal_map != _OrthMaps.householder:
-                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations without a base to put the matrix in: "
+                                          "leave out use_trivialization=False, or take orthogonal_map='householder'")
             reflectors, tau = rl.geqrf(frame)
             signs = reflectors.diagonal(dim1=-2, dim2=-1).sign()
             # A column that needs no reflection has tau 0; forward reflects all the same, so the sign makes up for it.

@@ -15,7 +15,7 @@ class Sampler:
         return cls
 
     def __iter__(self):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is a Sampler without __iter__")
 
 
 class SequentialSampler(Sampler):
