@@ -563,11 +563,11 @@ bool Run::execute(Node* n) {
   if (RL_UNLIKELY(n->nedges > 16)) { many.reset(new Tensor*[n->nedges]); results = many.get(); }
   for (int k = 0; k < n->nedges; k++) results[k] = nullptr;
 
-  // Whatever comes out as absent although something went in is zero by structure. (A Python backward that returns None means None; and the gradient
-  // of a gradient with respect to a value that only steered it, a mask say, does not exist in torch.)
+  // Whatever comes out as absent although something went in is zero by structure. (A Python backward that returns None means None, an operator may
+  // say the same of itself; and the gradient of a gradient with respect to a value that only steered it, a mask say, does not exist in torch.)
   bool something = marks & W_ZERO;
   for (int i = 0; i < n->nslots; i++) something |= g[i] != nullptr;
-  const bool zero = something && n->kind != NodeKind::Function && !(n->kind == NodeKind::Plan && n->plan->op->is_backward);
+  const bool zero = something && n->kind != NodeKind::Function && !(n->kind == NodeKind::Plan && (n->plan->op->is_backward || n->plan->recipe->parsed->unreached));
 
   PyObject* outputs = nullptr;                                    // for post hooks: the gradients as the node got them
   if (RL_UNLIKELY(n->extra && n->extra->post_hooks) && !(outputs = gradient_tuple(g, n->nout))) return false;

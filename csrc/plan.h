@@ -50,6 +50,7 @@ struct Parsed {
   Op* backward_op = nullptr;               // borrowed (ops live for ever)
   std::string node;
   bool once = false;                       // backward frees the node even if it keeps nothing: a second one is refused, as torch does
+  bool unreached = false;                  // gradients that the backward leaves out do not exist (None) instead of being zero
   uint64_t constant = 0;                   // bit j: output j has no gradient, though its dtype could have one
 };
 extern PyTypeObject* RecipeType;

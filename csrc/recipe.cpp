@@ -189,6 +189,7 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
   });
   r.slots(field("hidden"), "hidden", &p->hidden);
   if (PyObject* once = field("once")) p->once = r.integer(once, "once") != 0;
+  if (PyObject* unreached = field("unreached")) p->unreached = r.integer(unreached, "unreached") != 0;
   if (PyObject* constant = field("constant")) p->constant = (uint64_t)r.integer(constant, "constant");
   r.each(field("steps"), "steps", [&](PyObject* o) {
     StepSpec s;

@@ -106,24 +106,30 @@ static PyObject* storage_share_memory(PyObject* self, PyObject*) {
   return s && share_storage(s) ? Py_NewRef(self) : nullptr;
 }
 
+// The mapping of a storage, which is shared by this if it was not. Null: an error.
+static Mapping* shared_mapping(Storage* s) {
+  if (!s || !share_storage(s)) return nullptr;
+  auto found = mappings().find(s);
+  if (found != mappings().end()) return found->second;
+  raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
+  return nullptr;
+}
+
 // _share_fd_cpu_() -> (file descriptor, bytes): what is sent to another process. The descriptor stays the storage's: who keeps it duplicates it.
 static PyObject* storage_share_fd(PyObject* self, PyObject*) {
   Storage* s = storage_of(self);
-  if (!s || !share_storage(s)) return nullptr;
-  auto found = mappings().find(s);
-  if (found == mappings().end()) return raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
-  found->second->seen_by_others = true;
-  return Py_BuildValue("(iL)", found->second->fd, (long long)s->nbytes);
+  Mapping* m = shared_mapping(s);
+  if (!m) return nullptr;
+  m->seen_by_others = true;
+  return Py_BuildValue("(iL)", m->fd, (long long)s->nbytes);
 }
 
 // _lend(storage) -> (file descriptor, bytes, whether the receiver gives it back): as _share_fd_cpu_, for a receiver that takes it with _storage_from_fd.
 static PyObject* lend(PyObject*, PyObject* object) {
   if (!PyObject_TypeCheck(object, UntypedStorageType)) return raise(PyExc_TypeError, "_lend takes a storage");
   Storage* s = storage_of(object);
-  if (!s || !share_storage(s)) return nullptr;
-  auto found = mappings().find(s);
-  if (found == mappings().end()) return raise(PyExc_RuntimeError, "this storage is shared, but not by a file descriptor");
-  Mapping* m = found->second;
+  Mapping* m = shared_mapping(s);
+  if (!m) return nullptr;
   bool lent = m->word && !m->borrowed && !m->seen_by_others && m->forks == forks && m->word->load(std::memory_order_acquire) == HOME;
   if (lent) m->word->store(AWAY, std::memory_order_release);
   else m->seen_by_others = true;

@@ -1,6 +1,7 @@
 """Distributions without torch beside them (tests/conformance compares everything): known values, gradients of samples, and refusals."""
 import math
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -44,3 +45,23 @@ def test_a_part_of_a_subclass_expands_too():
     class Standard(D.Normal):
         def __init__(self): super().__init__(0.0, 1.0)
     with pytest.raises(NotImplementedError, match="must also define a custom .expand"): Standard().expand((2,))
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-9), ("float32", 1e-6)])
+def test_slopes_of_beta_draws_are_exact(dtype, tolerance):
+    """For b = 1, 2, 3 the distribution function of Beta(a, b) is x^a times a polynomial: its derivative with respect to a is written down."""
+    rng = np.random.default_rng(0)
+    a = (10 ** rng.uniform(-2, 4, 500)).astype(dtype)
+    for b in (1, 2, 3):
+        x = np.clip(rng.beta(a, b), 1e-30, 1 - 2.0 ** -20).astype(dtype)
+        a_, x_ = a.astype("float64"), x.astype("float64")
+        y = 1 - x_
+        polynomial = [1, 1 + a_ * y, 1 + a_ * y + a_ * (a_ + 1) / 2 * y ** 2][b - 1]
+        moved = np.log(x_) * polynomial + [0, y, y + (a_ + 0.5) * y ** 2][b - 1]
+        density = [a_, a_ * (a_ + 1) * y, a_ * (a_ + 1) * (a_ + 2) / 2 * y ** 2][b - 1] / x_
+        total = rl.tensor(a) + b
+        b_ = total.double().numpy() - a_                       # what float32 makes of it
+        keep = np.abs(b_ - b) < tolerance * 0.01
+        got = rl._dirichlet_grad(rl.tensor(x), rl.tensor(a), total).numpy()
+        assert keep.sum() > 100
+        np.testing.assert_allclose(got[keep], (-moved / density / y)[keep], rtol=tolerance)

@@ -87,3 +87,42 @@ def test_a_mapped_record_lies_inside_its_file(tmp_path):
     path = tmp_path / "moved.pt"
     path.write_bytes(bytes(data))
     with pytest.raises(RuntimeError, match="PytorchStreamReader failed"): rl.load(path, mmap=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- the format before zip files
+def legacy(view: bytes = b"N", size: bytes = b"K\x02K\x03\x86", numel: int = 6) -> bytes:
+    """A file of one float32 tensor over the storage 0, 1 … 5; `view` is the part of the storage that it sees."""
+    program = (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuJ" + struct.pack("<i", numel) + view
+               + b"tQK\x00" + size + b"K\x03K\x01\x86\x89ccollections\nOrderedDict\n)RtR.")
+    head = [pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True, "protocol_version": 1001})]
+    return b"".join(head) + program + pickle.dumps(["0"], 2) + struct.pack("<q6f", 6, *range(6))
+
+
+def test_a_part_of_a_storage_is_that_part():
+    assert rl.load(io.BytesIO(legacy())).tolist() == [[0, 1, 2], [3, 4, 5]]
+    part = rl.load(io.BytesIO(legacy(b"(X\x01\x00\x00\x00vK\x02K\x03t", b"K\x01K\x03\x86")))
+    assert part.tolist() == [[2, 3, 4]] and part.storage_offset() == 2
+    with pytest.raises(pickle.UnpicklingError, match="malformed storage reference"): rl.load(io.BytesIO(legacy(b"(X\x01\x00\x00\x00vK\x02K\x05t")))
+
+
+def test_a_mapping_function_sees_old_storages_and_keeps_its_errors():
+    seen = []
+    rl.load(io.BytesIO(legacy()), map_location=lambda storage, location: seen.append((storage.nbytes(), location)))
+    assert seen == [(24, "cpu")]
+    with pytest.raises(KeyError, match="elsewhere"): rl.load(io.BytesIO(legacy()), map_location=lambda storage, location: {}["elsewhere"])
+
+
+def test_a_damaged_old_file_is_one_kind_of_error():
+    """Cut anywhere, or with any byte changed: UnpicklingError, or RuntimeError where the pickles are whole and the storages are not."""
+    data = legacy()
+    broken = [data[:n] for n in range(1, len(data))] + [data[:n] + bytes([data[n] ^ flip]) + data[n + 1:] for n in range(len(data)) for flip in (1, 0x80, 0xff)]
+    kinds = collections.Counter()
+    for attempt in broken:
+        try: rl.load(io.BytesIO(attempt))
+        except (pickle.UnpicklingError, RuntimeError) as error: kinds[type(error)] += 1
+        else: kinds["read"] += 1                                          # a number of the storage, or a letter of a key
+    assert kinds[pickle.UnpicklingError] > 300 and kinds[RuntimeError] > 20 and kinds["read"] < 150
+
+
+def test_an_old_file_does_not_ask_for_more_than_it_has():
+    with pytest.raises(RuntimeError, match="unexpected EOF: a storage of 8589934588 bytes"): rl.load(io.BytesIO(legacy(numel=2 ** 31 - 1)))

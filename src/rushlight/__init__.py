@@ -149,11 +149,11 @@ _LAZY_NAMES = {name: module for module, names in {
                 "FloatStorage DoubleStorage HalfStorage BFloat16Storage "
                 "LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
     "aten": "dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ batch_norm instance_norm "
-            "embedding embedding_renorm_ cosine_similarity pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
+            "embedding embedding_renorm_ pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
             "margin_ranking_loss poisson_nll_loss triplet_margin_loss frobenius_norm nuclear_norm norm_except_dim grid_sampler range from_file get_device is_distributed cond",
     "private_c": "has_openmp has_mkl has_lapack has_spectral DisableTorchFunction DisableTorchFunctionSubclass",
     "_C": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
-    "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor spmm dsmm hspmm",
+    "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor spmm dsmm hspmm hsmm smm sspaddmm",
     "nn.recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
 }.items() for name in names.split()}
 

@@ -3,8 +3,11 @@ with fewer defaults and with integers for modes and reductions (0 none, which is
 here, 1 mean, 2 sum). Read when first used."""
 from __future__ import annotations
 
+import builtins
+
 from . import _C, nn
-from .functions import _op
+from .functions import _into, _need_strided, _op
+from .ops.common import wrap_dim
 
 F = nn.functional
 _REDUCTIONS = ("none", "mean", "sum")
@@ -16,39 +19,29 @@ def _reduction(number):
 
 
 # ------------------------------------------------------------------------------------------------------------------ dropout
-def _dropout(name, inplace):
-    plain = getattr(F, name)
-
-    def function(input, p, train): return plain(input, p, train, inplace)
+def _dropout(name, plain, inplace):
+    def function(input, p, train):
+        if not 0 <= p <= 1: raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+        return plain(input, p, train, inplace)
     function.__name__ = function.__qualname__ = name + "_" * inplace
-    function.__doc__ = f"`nn.functional.{name}`{', in place' if inplace else ''}; all arguments are required."
+    function.__doc__ = f"{plain.__doc__}{' In place.' if inplace else ''} All arguments are required."
     return function
 
 
-dropout, alpha_dropout, feature_alpha_dropout = (_dropout(n, False) for n in ("dropout", "alpha_dropout", "feature_alpha_dropout"))
-dropout_, alpha_dropout_, feature_alpha_dropout_ = (_dropout(n, True) for n in ("dropout", "alpha_dropout", "feature_alpha_dropout"))
-
-
-def feature_dropout(input, p, train):
-    """Whole channels (dimension 1) dropped with probability p, the rest scaled by 1/(1-p)."""
-    if not train or p == 0: return input * 1
-    if input.dim() < 2: raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    return input * dropout(input.new_ones(input.shape[:2] + (1,) * (input.dim() - 2)), p, True)
-
-
-def feature_dropout_(input, p, train):
-    """`feature_dropout` in place."""
-    return input.copy_(feature_dropout(input, p, train)) if train and p else input
+dropout, dropout_ = (_dropout("dropout", F.dropout, inplace) for inplace in (False, True))
+alpha_dropout, alpha_dropout_ = (_dropout("alpha_dropout", F.alpha_dropout, inplace) for inplace in (False, True))
+feature_dropout, feature_dropout_ = (_dropout("feature_dropout", F._channel_dropout, inplace) for inplace in (False, True))
+feature_alpha_dropout, feature_alpha_dropout_ = (_dropout("feature_alpha_dropout", F.feature_alpha_dropout, inplace) for inplace in (False, True))
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
     """`nn.functional.rrelu`."""
-    return F.rrelu(input, lower, upper, training)
+    return F._rrelu(input, lower, upper, training, False, generator)
 
 
 def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False, generator=None):
     """`nn.functional.rrelu`, in place."""
-    return F.rrelu(input, lower, upper, training, True)
+    return F._rrelu(input, lower, upper, training, True, generator)
 
 
 # ------------------------------------------------------------------------------------------------- normalisation, embedding
@@ -69,14 +62,15 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 def embedding_renorm_(weight, indices, max_norm, norm_type):
     """Rows of `weight` that are looked up and longer than max_norm, shortened to it, in place."""
-    with _C.no_grad_guard():
-        rows = indices.unique()
-        weight[rows] = _op("renorm")(weight[rows], norm_type, 0, max_norm) if rows.numel() else weight[rows]
+    if indices.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got {indices.type()} instead "
+                           "(while checking arguments for embedding_renorm_)")
+    F._renormalise_rows(weight, indices, max_norm, norm_type)
     return weight
 
 
 # -------------------------------------------------------------------------------------------------------- distances, losses
-cosine_similarity, pairwise_distance = F.cosine_similarity, F.pairwise_distance
+pairwise_distance = F.pairwise_distance
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
@@ -122,19 +116,19 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 # --------------------------------------------------------------------------------------------------------- norms, the rest
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
     """The root of the sum of squares over `dim`."""
-    return _op("linalg_vector_norm")(input, 2, dim, keepdim, **({} if out is None else {"out": out}))
+    return _op("linalg_vector_norm")(input, 2, dim, keepdim, out=out)
 
 
 def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
     """The sum of the singular values of a matrix, or of the matrices in two dimensions `dim`."""
     if isinstance(dim, bool): dim, keepdim = None, dim
-    return _op("linalg_matrix_norm")(input, "nuc", (-2, -1) if dim is None else dim, keepdim, **({} if out is None else {"out": out}))
+    return _op("linalg_matrix_norm")(input, "nuc", (-2, -1) if dim is None else dim, keepdim, out=out)
 
 
 def norm_except_dim(v, pow=2, dim=0):
     """The norm over all dimensions but one, which keeps its place; dim=-1: over all."""
     if dim == -1: return _op("linalg_vector_norm")(v, pow)
-    return _op("linalg_vector_norm")(v, pow, [d for d in range_(v.dim()) if d != dim % v.dim()], True)
+    return _op("linalg_vector_norm")(v, pow, [d for d in builtins.range(v.dim()) if d != wrap_dim(dim, v.dim())], True)
 
 
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
@@ -142,39 +136,28 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return _op("grid_sampler_2d" if input.dim() == 4 else "grid_sampler_3d")(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-range_ = range
-
-
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):      # noqa: A001 - torch's name
     """Deprecated: numbers from start to end, *included*. Use arange."""
+    if layout is not None: _need_strided("range", layout)
     import warnings
 
     from .functions import arange
     warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
                   "Instead, use torch.arange, which produces values in [start, end).", UserWarning, stacklevel=2)
-    if end is None: start, end = 0, start
+    if end is None: raise TypeError('range() missing 1 required positional arguments: "end"')
     if not step: raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0: raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((end - start) / step) + 1
     dtype = dtype or (out.dtype if out is not None else _C.get_default_dtype())
     made = (arange(count, dtype=_C.float64, device=device) * step + start).to(dtype)
-    if out is None: return made.requires_grad_(requires_grad)
-    return out.resize_(made.shape).copy_(made)
+    return made.requires_grad_(requires_grad) if out is None else _into(out, made)
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """A tensor of `size` elements over a file, mapped. With `shared`, writing the tensor writes the file, which grows as needed."""
-    import os
-
-    from .dtypes import finfo, iinfo
+    if layout is not None: _need_strided("from_file", layout)
     dtype = dtype or _C.get_default_dtype()
-    item = dtype.itemsize if hasattr(dtype, "itemsize") else (finfo(dtype) if dtype.is_floating_point else iinfo(dtype)).bits // 8
-    if shared:
-        with open(filename, "ab") as file:
-            if os.fstat(file.fileno()).st_size < size * item: file.truncate(size * item)
-    elif os.path.getsize(filename) < size * item:
-        raise RuntimeError(f"file {filename} has {os.path.getsize(filename)} bytes, {size} elements of {dtype} need {size * item}")
-    storage = _C.UntypedStorage.from_file(filename, bool(shared), size * item)
+    storage = _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize)
     return _C.tensor_over(storage, dtype, 0, (size,), (1,)).requires_grad_(requires_grad)
 
 
@@ -190,4 +173,6 @@ def is_distributed(input):
 
 def cond(pred, true_fn, false_fn, operands=()):
     """`true_fn(*operands)` if pred holds, else `false_fn(*operands)`."""
+    if isinstance(pred, _C.Tensor) and pred.numel() != 1:
+        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     return true_fn(*operands) if bool(pred) else false_fn(*operands)

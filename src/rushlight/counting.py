@@ -96,9 +96,8 @@ def _histogram(columns, bins, range, weight, density, shape):
         if weight.dtype is not columns.dtype:
             raise RuntimeError("torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
                                f"input({_c_name(columns.dtype)}), and weight({_c_name(weight.dtype)})")
-        weight = weight.detach().reshape(-1)
-    columns = columns.detach()
-    edges = _edges(columns, bins, range)
+        weight = weight.reshape(-1)
+    edges = _edges(columns.detach(), bins, range)
     even = not any(isinstance(b, Tensor) for b in bins)
     return _op("_histogramdd")(columns, edges, weight, density, even), edges
 

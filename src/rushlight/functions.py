@@ -14,6 +14,12 @@ def _op(name):
 
 
 # ------------------------------------------------------------------------------------------------------------- creation
+def _need_strided(name, layout):
+    """Functions written in Python make strided tensors only; the operators' own `layout=` goes to `sparse.dispatch.create`, which says the same."""
+    if layout is not _C.strided:
+        raise NotImplementedError(f"{name}() is not implemented for layout={layout}: make a dense tensor and call Tensor.to_sparse() (or to_sparse_csr())")
+
+
 def _number(value, name):
     if isinstance(value, Tensor):
         return value.item()
@@ -32,6 +38,7 @@ def _check_out(out, dtype):
 
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, **named):
     """Numbers from start (0) to end, not included, by step (1). Integers unless an argument is a float."""
+    if layout is not None: _need_strided("arange", layout)
     alone = len(args) == 1 and "end" not in named
     values = dict(zip(("end",) if alone else ("start", "end", "step"), args))
     values.update(named)
@@ -94,6 +101,7 @@ def _spaced_dtype(name, dtype, start, end):
 
 def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """`steps` numbers from start to end, both included, evenly spaced."""
+    if layout is not None: _need_strided("linspace", layout)
     start, end, steps = _ends("linspace", start, end, steps)
     _check_out(out, dtype)
     dtype = _spaced_dtype("linspace", dtype or (None if out is None else out.dtype), start, end)
@@ -103,6 +111,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
 
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """base to the power of each number of a linspace."""
+    if layout is not None: _need_strided("logspace", layout)
     start, end, steps = _ends("logspace", start, end, steps)
     _check_out(out, dtype)
     dtype = _spaced_dtype("logspace", dtype or (None if out is None else out.dtype), start, end)
@@ -445,6 +454,8 @@ def sum_to_size(input, *size):
     have = tuple(input.shape)
     if len(shape) > len(have) or any(a not in (1, b) for a, b in zip(reversed(shape), reversed(have))):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
+    if not shape:
+        return input.sum()                                  # as torch: bool and small integers become int64 even where nothing is summed
     if shape == have:
         return input
     lead = len(have) - len(shape)
@@ -474,11 +485,13 @@ def rot90(input, k=1, dims=(0, 1)):
 
 def tril_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The positions of the lower triangle of a row by col matrix: two rows of indices."""
+    if layout is not None: _need_strided("tril_indices", layout)
     return _triangle_indices("tril", row, col, offset, dtype)
 
 
 def triu_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The positions of the upper triangle of a row by col matrix: two rows of indices."""
+    if layout is not None: _need_strided("triu_indices", layout)
     return _triangle_indices("triu", row, col, offset, dtype)
 
 
@@ -551,6 +564,7 @@ def unravel_index(indices, shape):
 
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """An uninitialised tensor whose dimensions lie in memory in the order `physical_layout` names them, the last running fastest."""
+    if layout is not None: _need_strided("empty_permuted", layout)
     if len(physical_layout) != len(size):
         raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is not equal to "
                            f"len(physical_layout) = {len(physical_layout)}")

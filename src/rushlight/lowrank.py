@@ -1,7 +1,7 @@
 """Approximate factorisations of low rank by random projections, and the old `lu`: they decide in Python and call operators."""
 from __future__ import annotations
 
-from . import registry
+from . import _C, registry
 
 
 def _op(name): return registry.find(name).op.function
@@ -46,6 +46,7 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if not (A.is_floating_point() or A.is_complex()):
         raise ValueError(f"input must be a float or complex tensor, got {A.dtype}")
     if not center: return svd_lowrank(A, q, niter=niter)
+    if A.layout is not _C.strided: A = A.to_dense()              # without its means it is dense
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True), q, niter=niter)
 
 

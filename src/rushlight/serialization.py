@@ -109,7 +109,7 @@ def _rebuild_from_type_v2(func, new_type, args, state):
 
 def _tensor_over(storage, dtype, offset: int, size, stride) -> Tensor:
     """A tensor over loaded bytes, after checking that it stays inside them."""
-    size, stride = tuple(size), tuple(stride)
+    size, stride, offset = tuple(size), tuple(stride), storage.start + offset
     if storage.device == "meta":
         return rl.empty_strided(size, stride, dtype=dtype, device="meta")
     reach = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
@@ -137,12 +137,12 @@ class _KnownClass:
 
 
 class _Storage:
-    """A storage and, for files, the dtype and device its record was written with."""
+    """A storage and, for files, the dtype and device its record was written with. Old files have parts of storages: `start` is where one begins, in elements."""
 
-    __slots__ = ("untyped", "dtype", "device")
+    __slots__ = ("untyped", "dtype", "device", "start")
 
-    def __init__(self, untyped, dtype=None, device: str = "cpu") -> None:
-        self.untyped, self.dtype, self.device = untyped, dtype, device
+    def __init__(self, untyped, dtype=None, device: str = "cpu", start: int = 0) -> None:
+        self.untyped, self.dtype, self.device, self.start = untyped, dtype, device, start
 
 
 # -------------------------------------------------------------------------------------------- plain pickling and copying
@@ -523,11 +523,24 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file, **options)
         self._read_storage = read_storage
         self._restricted = restricted
-        self._known, self._named = _known_names(), Unchanged()
+        self._known, self._named, self._from_storages = _known_names(), Unchanged(), None
 
     def load(self):
+        """The object. Of a restricted file only its bytes decide what happens, so whatever they made Python raise says that they are damaged."""
         if not self._restricted: return super().load()
-        with self._named: return super().load()
+        try:
+            with self._named: return super().load()
+        except (pickle.UnpicklingError, RuntimeError): raise
+        except Exception as error:
+            if error is self._from_storages: raise
+            raise pickle.UnpicklingError(f"the pickle is damaged ({type(error).__name__}: {error})") from error
+
+    def _storage(self, *reference):
+        """What a reference to a storage stands for; the caller's map_location may have errors of its own."""
+        try: return self._read_storage(*reference)
+        except Exception as error:
+            self._from_storages = error
+            raise
 
     def find_class(self, module: str, name: str):
         full = f"{module}.{name}"
@@ -556,7 +569,7 @@ class _Unpickler(pickle.Unpickler):
         _, kind, key, location, numel = reference
         if not isinstance(kind, _StorageType) or not isinstance(key, str) or not isinstance(numel, int):
             raise pickle.UnpicklingError(f"malformed storage reference {reference!r}")
-        return self._read_storage(key, kind.dtype, numel, location)
+        return self._storage(key, kind.dtype, numel, location)
 
 
 _TRUST = ("Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in arbitrary code execution. "
@@ -705,8 +718,7 @@ def _load_archive(file, map_location, restricted: bool, use_mmap: bool, options:
                 untyped = records.storage(f"data/{key}", numel * dtype.itemsize)
                 if byteorder != sys.byteorder:
                     _swap_bytes(untyped, dtype)
-                replaced = map_location(untyped, location) if callable(map_location) else None
-                loaded[key] = _Storage(untyped if replaced is None else replaced, dtype)
+                loaded[key] = _Storage(_replaced(untyped, map_location, location), dtype)
         storage = loaded[key]
         return storage if storage.dtype is dtype else _Storage(storage.untyped, dtype, storage.device)
 
@@ -718,6 +730,12 @@ def _load_archive(file, map_location, restricted: bool, use_mmap: bool, options:
         if not restricted:
             raise
         raise pickle.UnpicklingError(f"Weights only load failed. {_TRUST}\n\tWeightsUnpickler error: {error}") from None
+
+
+def _replaced(untyped, map_location, location: str):
+    """The storage, or what a map_location that is a function gives in its place."""
+    given = map_location(untyped, location) if callable(map_location) else None
+    return untyped if given is None else given
 
 
 def _swap_bytes(untyped, dtype) -> None:

@@ -7,7 +7,7 @@ import struct
 
 import rushlight as rl
 
-from .serialization import _TRUST, _bytes_of, _locator, _Storage, _StorageType, _swap_bytes, _Unpickler
+from .serialization import _TRUST, _bytes_of, _locator, _replaced, _Storage, _StorageType, _swap_bytes, _Unpickler
 from .serialization_guard import check_memo_of
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
@@ -21,11 +21,11 @@ class _LegacyUnpickler(_Unpickler):
         _, kind, key, location, numel, view = reference
         if not isinstance(kind, _StorageType) or not isinstance(numel, int) or numel < 0:
             raise pickle.UnpicklingError(f"malformed storage reference {reference!r}")
-        root = self._read_storage(str(key), kind.dtype, numel, location)
+        root = self._storage(str(key), kind.dtype, numel, location)
         if view is None: return root
-        _, offset, size = view
-        piece = _bytes_of(root.untyped)[offset * kind.dtype.itemsize:(offset + size) * kind.dtype.itemsize]
-        return _Storage(piece.clone().untyped_storage(), kind.dtype)
+        _, start, size = view
+        if start < 0 or size < 0 or start + size > numel: raise pickle.UnpicklingError(f"malformed storage reference {reference!r}")
+        return _Storage(root.untyped, kind.dtype, root.device, start)      # a part of it, as torch wrote them before 0.4; the same memory
 
 
 def load_legacy(file, map_location, restricted: bool, options: dict):
@@ -34,18 +34,23 @@ def load_legacy(file, map_location, restricted: bool, options: dict):
         check_memo_of(file)
         return _Unpickler(file, None, True, **options).load()
     try: magic = plain()
-    except Exception as error: raise pickle.UnpicklingError(f"this is neither a zip archive nor a file of torch's older format ({error})") from None      # noqa: BLE001
+    except pickle.UnpicklingError as error: raise pickle.UnpicklingError(f"this is neither a zip archive nor a file of torch's older format ({error})") from None
     if magic != MAGIC:
         raise RuntimeError("Invalid magic number; corrupt file? A plain pickle, perhaps: it is not read, because unpickling runs code")
     version, facts = plain(), plain()
     if version != VERSION: raise RuntimeError(f"Invalid protocol version: {version}")
     little = facts.get("little_endian", True) if isinstance(facts, dict) else True
     locate, storages = _locator(map_location), {}
+    here = file.tell()
+    file.seek(0, 2)
+    left = file.tell() - here
+    file.seek(here)
 
     def reserve(key, dtype, numel, location):
         if key not in storages:
             if locate(location) == "meta": storages[key] = _Storage(None, dtype, "meta")
-            else: storages[key] = _Storage(rl.empty(numel * dtype.itemsize, dtype=rl.uint8).untyped_storage(), dtype)
+            elif numel * dtype.itemsize > left: raise RuntimeError(f"unexpected EOF: a storage of {numel * dtype.itemsize} bytes, of which the file has {left} at most")
+            else: storages[key] = _Storage(_replaced(rl.empty(numel * dtype.itemsize, dtype=rl.uint8).untyped_storage(), map_location, location), dtype)
         return storages[key]
     try:
         if restricted: check_memo_of(file)

@@ -157,7 +157,7 @@ def new(self, *args, **kwargs):
     if len(args) == 1 and isinstance(args[0], _C.Tensor):
         return args[0].to(self.dtype)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], _C.Size) else args
-    return self.new_empty(tuple(sizes))
+    return self.new_empty(tuple(sizes) if args else (0,))
 
 
 def storage(self):
@@ -169,22 +169,33 @@ def ndimension(self):
     return self.dim()
 
 
+def _write_each(name, self, others, fn):
+    """Each element becomes what a Python function makes of it and of the others' elements at its place."""
+    for other in others:
+        if not isinstance(other, Tensor):
+            raise TypeError(f"{name}(): the other arguments must be Tensors, not {type(other).__name__}")
+    if self.requires_grad or any(other.requires_grad for other in others):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    for other in others:
+        if other.dtype is not self.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for 'other' (got {other.type()})")
+    values = zip(*(t.expand(self.shape).reshape(-1).tolist() for t in (self, *others)))
+    return self.copy_(_C.tensor([fn(*v) for v in values], dtype=self.dtype).reshape(self.shape))
+
+
 def apply_(self, fn):
     """Apply a Python function to every element, in place. Slow."""
-    flat = _C.tensor([fn(v) for v in self.detach().reshape(-1).tolist()], dtype=self.dtype)
-    return self.copy_(flat.reshape(self.shape))
+    return _write_each("apply_", self, (), fn)
 
 
 def map_(self, other, fn):
     """Each element becomes `fn(element, other's element)`. Slow."""
-    return map2_(self, other, other, lambda a, b, _: fn(a, b))
+    return _write_each("map_", self, (other,), fn)
 
 
 def map2_(self, x, y, fn):
     """Each element becomes `fn(element, x's element, y's element)`. Slow."""
-    values = zip(*(t.detach().expand(self.shape).reshape(-1).tolist() for t in (self, x, y)))
-    with _C.no_grad_guard():
-        return self.copy_(_C.tensor([fn(*v) for v in values], dtype=self.dtype).reshape(self.shape))
+    return _write_each("map2_", self, (x, y), fn)
 
 
 def fill_diagonal_(self, fill_value, wrap=False):
@@ -240,8 +251,8 @@ def resize_as(self, other):
 
 
 def module_load(self, other, assign=False):
-    """What a module's parameter becomes when `other` is loaded into it (`torch.__future__.set_swap_module_params_on_conversion`)."""
-    return other.detach() if assign else other.detach().to(self.dtype, copy=True)
+    """What a module's parameter becomes when `other` is loaded into it: itself with the other's numbers, or the other."""
+    return other.detach() if assign else self.copy_(other).detach()
 
 
 def lu(self, pivot=True, get_infos=False):
@@ -333,11 +344,19 @@ def _array_wrap(self, array, context=None, return_scalar=False):
 
 
 def storage_from_file(filename, shared=False, nbytes=0):
-    """A storage over a file's bytes, mapped; with `shared`, writing to it writes the file."""
+    """A storage over a file's bytes, mapped; with `shared`, writing to it writes the file, which is made and grows as needed."""
     import mmap
     import os
-    with open(filename, "r+b" if shared else "rb") as file:
-        nbytes = nbytes or os.fstat(file.fileno()).st_size
+    try:
+        file = open(filename, "rb") if not shared else os.fdopen(os.open(filename, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error.strerror} ({error.errno})") from error
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size < nbytes and not shared:
+            raise RuntimeError(f"file <{filename}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+        if size < nbytes: file.truncate(nbytes)
+        nbytes = nbytes or size
         mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
     return _C.frombuffer(mapped, dtype=_C.uint8).untyped_storage()
 

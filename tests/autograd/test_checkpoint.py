@@ -164,3 +164,78 @@ def test_sequential(reentrant):
     want = rl.autograd.grad(net(x).sum(), [x, *net.parameters()])
     module.checkpoint_sequential(net, 2, x, use_reentrant=reentrant).sum().backward()
     assert all(rl.equal(p.grad, g) for p, g in zip([x, *net.parameters()], want))
+
+
+# ------------------------------------------------------------------------------------------------------------------ some results are kept
+def block(x, w, v):
+    hidden = rl.nn.functional.linear(x, w, v).tanh()
+    return (hidden @ w).sigmoid().mul(rl.nn.functional.dropout(x @ w.t(), 0.5)) * hidden.exp()
+
+
+class Seen(rl.overrides.TorchFunctionMode):
+    """The names of the calls that really run."""
+
+    def __init__(self): self.names = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def run_block(context_fn=module.noop_context_fn, **options):
+    rl.manual_seed(0)
+    leaves = [rl.randn(4, 4, requires_grad=True), rl.randn(4, 4, requires_grad=True), rl.randn(4, requires_grad=True)]
+    out = checkpoint(block, *leaves, use_reentrant=False, context_fn=context_fn, **options)
+    with Seen() as seen: gradients = rl.autograd.grad(out.sum(), leaves, retain_graph=True)
+    return out, leaves, gradients, seen.names
+
+
+MM, ADDMM = rl.ops.aten.mm.default, rl.ops.aten.addmm.default
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize("keep", [[], [MM], [ADDMM], [MM, ADDMM, rl.ops.aten.tanh.default, rl.ops.aten.exp.default, rl.ops.aten._dropout.default]])
+def test_kept_results_are_not_computed_again(keep, early_stop):
+    _, _, want, _ = run_block()
+    out, leaves, got, ran = run_block(lambda: module.create_selective_checkpoint_contexts(keep), early_stop=early_stop)
+    for a, b in zip(got, want): rl.testing.assert_close(a, b, rtol=0, atol=0)
+    assert ("matmul" in ran) == (MM not in keep) and ("linear" in ran) == (ADDMM not in keep) and "sigmoid" in ran
+    for a, b in zip(rl.autograd.grad(out.sum(), leaves), want): rl.testing.assert_close(a, b, rtol=0, atol=0)          # and a second time
+
+
+def test_a_policy_sees_operators_and_says_what_is_kept():
+    calls = []
+
+    def policy(context, operator, *args, **kwargs):
+        calls.append((context.is_recompute, operator))
+        return module.CheckpointPolicy.PREFER_SAVE if operator is MM else module.CheckpointPolicy.MUST_RECOMPUTE
+    run_block(lambda: module.create_selective_checkpoint_contexts(policy))
+    assert (False, MM) in calls and (True, MM) in calls and (False, ADDMM) in calls
+    with pytest.raises(RuntimeError, match="not found in storage"): run_block(lambda: module.create_selective_checkpoint_contexts(lambda context, *rest, **more: context.is_recompute))
+    with pytest.raises(TypeError, match="policy_fn_or_list must be either"): module.create_selective_checkpoint_contexts(3)
+    with pytest.raises(ValueError, match="Expected op in `op_list`"): module.create_selective_checkpoint_contexts([rl.mm])
+
+
+def test_a_kept_result_that_was_written_over_is_an_error():
+    def careless(x):
+        product = x @ x
+        result = product.sin()
+        with rl.no_grad(): product.mul_(2)
+        return result * 2
+    for allow in (False, True):
+        x = rl.ones(2, 2, requires_grad=True)
+        out = checkpoint(careless, x, use_reentrant=False, context_fn=lambda allow=allow: module.create_selective_checkpoint_contexts([MM], allow_cache_entry_mutation=allow))
+        if allow: out.sum().backward()
+        else:
+            with pytest.raises(RuntimeError, match="has been mutated"): out.sum().backward()
+
+
+def test_backward_passes_of_a_group_share_one_computation():
+    a, _ = pair()
+    f = Counted(lambda x: (x.sin(), x.exp()))
+    first, second = checkpoint(f, a, use_reentrant=False, early_stop=False)
+    with module.GraphExecGroup():
+        first.sum().backward()
+        second.sum().backward()
+    assert f.calls == 2
+    rl.testing.assert_close(a.grad, a.detach().cos() + a.detach().exp())

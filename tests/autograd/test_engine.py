@@ -368,3 +368,24 @@ def test_anomaly_mode_names_the_forward_line():
 def test_inference_tensors_have_no_version():
     with rl.inference_mode(): x = rl.ones(2)
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"): x._version  # noqa: B018 - the access raises
+
+
+def test_an_operator_without_derivative_is_refused_when_it_is_differentiated():
+    x = (rl.eye(3) + 0.1).requires_grad_()
+    factors, pivots, _ = rl.linalg.ldl_factor_ex(x.detach())
+    for y, words in ((x // 2, "floor_divide"), (2 // x, "floor_divide"), (rl.heaviside(x, x), "heaviside"), (rl.linalg.ldl_factor(x)[0], "linalg_ldl_factor_ex"),
+                     (rl.linalg.ldl_solve(factors, pivots, x), "linalg_ldl_solve"), (rl.histogram(x, 4)[0], "histogram")):
+        with pytest.raises(RuntimeError, match=f"derivative for aten::{words} is not implemented"): (y.sum() + x.sum()).backward()
+    with pytest.raises(NotImplementedError, match="the derivative for 'geqrf' is not implemented"): rl.geqrf(x)[0].sum().backward()
+
+
+def test_what_a_result_does_not_depend_on_has_zeros_or_none_as_in_torch():
+    x, q = rl.arange(6.0).requires_grad_(), rl.tensor(0.4).requires_grad_()
+    assert rl.autograd.grad(x.sign().sum(), x)[0].tolist() == [0.0] * 6
+    for how, none in (("linear", False), ("lower", True), ("midpoint", True)):
+        found = rl.autograd.grad(rl.quantile(x, q, interpolation=how), (x, q), allow_unused=True)
+        assert found[0] is not None and (found[1] is None) is none
+    assert rl.autograd.grad(rl.linalg.vector_norm(x, 0), x, allow_unused=True) == (None,)
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"): rl.autograd.grad(rl.linalg.vector_norm(x, 0), x)
+    rl.diff(x, n=0, prepend=q.reshape(1)).sum().backward()
+    assert q.grad is None and x.grad.tolist() == [1.0] * 6

@@ -325,6 +325,14 @@ def test_saved_attributes():
 
 
 # ------------------------------------------------------------------------------------------------------------ gradient edges
+def test_named_tuples_of_tensors_are_not_edges():
+    x = (rl.diag(rl.tensor([1.0, 2.0, 3.0])) + 0.1).requires_grad_()
+    parts = rl.linalg.svd(x)                                  # three tensors, as an edge has three fields
+    grads = rl.autograd.grad(parts, x, (rl.zeros(3, 3), rl.ones(3), rl.zeros(3, 3)))[0]
+    rl.linalg.svdvals(x).sum().backward()
+    assert rl.allclose(grads, x.grad)
+
+
 def test_gradient_edges_stand_for_tensors():
     x, y = pair()
     z = x * y

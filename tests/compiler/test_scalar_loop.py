@@ -144,3 +144,14 @@ def test_running_log_sum_exp_at_the_ends():
     got = rl.logcumsumexp(rl.tensor([-inf, -inf, 1000.0, 1000.0, inf, inf, 0.0]), 0).tolist()
     assert got[:3] == [-inf, -inf, 1000.0] and abs(got[3] - (1000 + np.log(2))) < 1e-4 and got[4:] == [inf] * 3
     assert np.isnan(rl.logcumsumexp(rl.tensor([1.0, float("nan"), 1.0]), 0).tolist()[1:]).all()
+
+
+def test_gradient_of_the_running_log_sum_exp_of_large_numbers():
+    """Single precision holds 1e4 to 5e-4: the gradient is that of the double, rounded."""
+    values = 1e4 + np.random.default_rng(0).normal(size=(3, 50))
+    found = []
+    for dtype in (rl.float32, rl.float64):
+        x = rl.tensor(values.astype(np.float32)).to(dtype).requires_grad_()
+        rl.logcumsumexp(x, 1).backward(rl.linspace(-1, 1, 150).reshape(3, 50).to(dtype))
+        found.append(x.grad.numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)

@@ -18,7 +18,6 @@ DOUBLE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 # An error of torch's own above this part of the largest element is not rounding: no measure for ours.
 ROUNDING = 1e-4
 
-
 # Derivatives in single precision: rtol, atol. op_db checks derivatives in double precision only, with gradcheck's 1e-3 and 1e-5; these are no wider.
 DERIVATIVES = {"gradient": (1e-5, 1e-5), "tangent": (2e-5, 1e-5), "gradgrad": (1e-4, 1e-5)}
 _stated: dict = {}           # by the info's id: op_db lives as long as the process
@@ -76,16 +75,19 @@ def like(value, pattern):
 class Exact:
     """One call in double precision, and its derivatives; run when a result is in doubt. None where torch cannot do it."""
 
-    def __init__(self, function, args, kwargs):
+    def __init__(self, function, args, kwargs, wider=DOUBLE):
         self.function = function
-        self.args, self.kwargs = widened(list(args), DOUBLE), widened(kwargs, DOUBLE)
+        self.args, self.kwargs = widened(list(args), wider), widened(kwargs, wider)
         self.leaves = [t for t in flatten([self.args, self.kwargs]) if isinstance(t, torch.Tensor) and t.requires_grad]
 
     @functools.cached_property
     def result(self):
         torch.manual_seed(7)
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)         # of results that integers have
         try: return self.function(*self.args, **self.kwargs)
         except Exception: return None          # noqa: BLE001 - then there is no second opinion
+        finally: torch.set_default_dtype(usual)
 
     def gradients(self, weights, twice=None):
         """The gradients for `weights`; with `twice` = (places of the gradients to go on from, their weights) those of these."""

@@ -97,3 +97,27 @@ def test_from_file(tmp_path):
     a.copy_(rl.arange(4.0))
     same(rl.from_file(path, size=4), torch.from_file(path, size=4))
     with pytest.raises(RuntimeError): rl.from_file(path, size=400)
+
+
+REFUSED = {
+    "probability": lambda m, x: m.dropout(x, 2.0, False), "negative probability": lambda m, x: m.alpha_dropout(x, -1.0, False), "few dimensions": lambda m, x: m.feature_dropout(x[0], 0.5, True),
+    "few dimensions of alpha": lambda m, x: m.feature_alpha_dropout_(x[0], 0.5, True), "range of one": lambda m, x: m.range(5), "dim": lambda m, x: m.norm_except_dim(x, 2, 5),
+    "two truths": lambda m, x: m.cond(m.tensor([True, False]), lambda: 1, lambda: 2), "no file": lambda m, x: m.from_file("/no/such/file", size=4),
+    "no directory": lambda m, x: m.UntypedStorage.from_file("/no/such/file", True, 4), "map_ of a leaf": lambda m, x: x.requires_grad_().map_(x, max),
+    "map2_ of doubles": lambda m, x: x.map2_(x, x.double(), max), "apply_ to a leaf": lambda m, x: x.requires_grad_().apply_(abs), "module_load": lambda m, x: x.module_load(m.zeros(5)),
+    "rows by floats": lambda m, x: m.embedding_renorm_(x, m.ones(2), 1.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_same_refusals(name):
+    with pytest.raises(Exception) as theirs: REFUSED[name](torch, x.clone())                       # noqa: B017 - whatever torch raises
+    with pytest.raises(type(theirs.value)) as mine: REFUSED[name](rl, ours(x))
+    first = lambda error: str(error.value).split(".")[0].split("\n")[0]
+    assert first(mine) == first(theirs)
+
+
+def test_rrelu_draws_from_a_generator():
+    for name in ("rrelu", "rrelu_"):
+        mine = getattr(rl, name)(ours(x), 0.1, 0.3, True, rl.Generator().manual_seed(3))
+        same(mine, getattr(torch, name)(x.clone(), 0.1, 0.3, True, torch.Generator().manual_seed(3)))

@@ -19,9 +19,6 @@ import rushlight as rl
 ENTRIES = dict(modules.entries() + modules.more_entries())
 # Built of other modules, or the base of some: their tests are in tests/nn.
 HOLDERS = {"Container", "DataParallel", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "RNNBase", "RNNCellBase", "Sequential", "TransformerDecoder"}
-# (module, kind of check): (words that every finding of that kind has, why)
-KNOWN = {(f"LazyInstanceNorm{d}d", "repr"): (f"InstanceNorm{d}d(3, ", "without parameters torch leaves num_features at 0, and warns at every call that the input has others")
-         for d in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -31,18 +28,13 @@ def test_agrees_with_torch(name):
         count, _, findings = modules.check_module(ENTRIES[name], (torch.float32,), limit=2)
         findings += modules.check_module(ENTRIES[name], (torch.float64,), limit=1, errors=False)[2]
     assert count
-    expected = {kind: words for (entry, kind), words in KNOWN.items() if entry == name}
-    unexplained = [f"{kind}: {words} ({dtype} {mode} input {i})" for dtype, mode, i, kind, words in findings if kind not in expected or expected[kind][0] not in words]
-    assert not unexplained, "\n".join(unexplained)
-    stale = [why for kind, (_, why) in expected.items() if kind not in {f[3] for f in findings}]
-    assert not stale, f"listed in KNOWN and not found: {stale}"
+    assert not findings, "\n".join(f"{kind}: {words} ({dtype} {mode} input {i})" for dtype, mode, i, kind, words in findings)
 
 
 def test_nothing_is_left_out():
     """Every public name of torch.nn is here, and every module is among the entries."""
     classes = {name for name in dir(torch.nn) if isinstance(getattr(torch.nn, name), type) and issubclass(getattr(torch.nn, name), torch.nn.Module)}
     assert classes - HOLDERS == set(ENTRIES)
-    assert {name for name, _ in KNOWN} <= set(ENTRIES)
     quantized = {"intrinsic", "qat", "quantizable", "quantized"}             # moved to torch.ao.nn, which is not here
     assert not {n for n in dir(torch.nn) if not n.startswith("_") and not hasattr(rl.nn, n)} - quantized
     for space in ("init", "utils", "utils.parametrize", "utils.parametrizations", "utils.prune", "utils.rnn", "utils.fusion", "utils.stateless", "parameter", "modules"):

@@ -9,11 +9,9 @@ from parts import over_entries  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
-# as_strided_scatter is a write into a copy here, and chunks of linear_cross_entropy are one operator: both keep what torch does not. stft, and the 0-norm of norm and linalg.norm, keep less, so that a
-# second backward runs; so do some masked reductions, which are one operator here. Where there is nothing to do, torch's local_response_norm gives the input back, and sum_to_size does here. Sparse
-# results have no ones_like to start from.
-LEFT_OUT = {"as_strided_scatter", "nn.functional.linear_cross_entropy/chunked", "stft", "norm", "linalg.norm/subgradients_at_zero", "nn.functional.local_response_norm", "sum_to_size",
-            *(f"masked.{name}" for name in ("amax", "amin", "mean", "norm", "prod")), "sparse.sampled_addmm", "to_sparse"}
+# as_strided_scatter is a write into a copy here, and chunks of linear_cross_entropy are one operator: both keep what torch does not. Where there is nothing to do, torch's
+# local_response_norm gives the input back; torch's masked.prod has no first backward for some samples; sparse results have no ones_like to start from.
+LEFT_OUT = {"as_strided_scatter", "nn.functional.linear_cross_entropy/chunked", "nn.functional.local_response_norm", "masked.prod", "to_sparse"}
 
 
 def verdict(result, library):

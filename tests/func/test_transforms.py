@@ -135,3 +135,16 @@ def test_an_ensemble_of_models():
     (lambda x: rl.func.vjp(lambda x: 3, x), "to return only tensors, got unsupported type <class 'int'>")])
 def test_misuse_is_named(call, words):
     with pytest.raises(RuntimeError, match=words): call(rl.ones(2))
+
+
+def test_batch_norms_without_statistics_and_other_helpers():
+    norm = rl.nn.Sequential(rl.nn.BatchNorm1d(2), rl.nn.Linear(2, 2))
+    assert rl.func.replace_all_batch_norm_modules_(norm) is norm and not norm[0].track_running_stats and not list(norm.buffers())
+    x = rl.arange(12.0).reshape(3, 2, 2)
+    rl.testing.assert_close(rl.func.vmap(norm)(x), rl.stack([norm(one) for one in x]))
+    seen = []
+    rl.func.vmap(lambda a: seen.append((rl.func.debug_unwrap(a), a.shape)) or a)(x)
+    assert seen[0][1] == (2, 2) and rl.equal(seen[0][0], x) and rl.func.debug_unwrap(x) is x
+    doubled = rl.func.functionalize(lambda a: a.mul_(2))
+    assert doubled(x) is x and x[0, 0, 1].item() == 2
+    with pytest.raises(RuntimeError, match="received invalid argument for remove=views"): rl.func.functionalize(doubled, remove="views")

@@ -100,3 +100,12 @@ def test_representations():
 def test_errors(call, kind, words):
     with pytest.raises(kind) as caught: call()
     assert str(caught.value).startswith(words)
+
+
+def test_tangent_of_unpooling_where_places_repeat():
+    """The last one written counts, in the result and so in its tangent; the gradient, as torch's, counts every one."""
+    from rushlight.autograd import forward_ad
+    x, indices, t = rl.tensor([[[5.0, 6.0, 7.0]]]), rl.tensor([[[1, 1, 4]]]), rl.tensor([[[0.5, 0.25, 2.0]]])
+    with forward_ad.dual_level():
+        out = rl.nn.functional.max_unpool1d(forward_ad.make_dual(x, t), indices, 2, output_size=[6])
+        assert forward_ad.unpack_dual(out).tangent.tolist() == [[[0.0, 0.25, 0.0, 0.0, 2.0, 0.0]]]

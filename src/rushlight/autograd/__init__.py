@@ -7,12 +7,12 @@ from .. import _C
 from . import function, functional, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .grad_mode import enable_grad, enforce_grad_layout_policy, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 __all__ = ["Function", "FunctionCtx", "Variable", "backward", "grad", "function", "functional", "graph", "gradcheck", "gradgradcheck",
            "GradcheckError", "detect_anomaly",
-           "set_detect_anomaly", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"]
+           "set_detect_anomaly", "no_grad", "enable_grad", "set_grad_enabled", "set_multithreading_enabled", "enforce_grad_layout_policy", "inference_mode"]
 
 Variable = _C.Tensor
 Tensor = _C.Tensor

@@ -11,7 +11,8 @@ from typing import Any
 
 from .. import _C
 
-__all__ = ["no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled"]
+__all__ = ["no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "set_multithreading_enabled", "enforce_grad_layout_policy", "is_grad_enabled",
+           "is_inference_mode_enabled"]
 
 is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
@@ -157,3 +158,22 @@ class inference_mode(_Mode):
 
     def clone(self) -> inference_mode:
         return inference_mode(self.mode)
+
+
+class _Advice(_Mode):
+    """A setting that torch's engine takes as advice, and this one has no use for."""
+
+    def __init__(self, mode: bool = True) -> None: self.mode = mode
+    def __enter__(self) -> None: pass
+    def __exit__(self, *exc: object) -> None: pass
+    def clone(self): return type(self)(self.mode)
+
+
+class set_multithreading_enabled(_Advice):
+    """Whether backward may use a thread for each device: there is one device."""
+
+
+class enforce_grad_layout_policy(_Advice):
+    """Whether gradients must have their parameters' strides. They have them here; `False` would only allow others."""
+
+    def __init__(self, enable: bool = True) -> None: super().__init__(enable)

@@ -137,7 +137,7 @@ class BatchDef(registry.OpDef):
         self.primal = primal
         nesting = primal.name.count('.vmap')                     # a batch of batches has two masks
         self.mask, self.chance = f'varying{nesting}', f'randomness{nesting}'
-        options = dict(on='-', layout='contiguous', kernel=primal.kernel, node=f'{primal.short_name}VmapBackward0', differentiable=primal.differentiable)
+        options = dict(on='-', layout='contiguous', kernel=primal.kernel, node=f'{primal.short_name}VmapBackward0', differentiable=primal.differentiable, linear=primal.linear)
         super().__init__(primal.body, [self._extended(s) for s in primal.signatures], options)
         self.name = primal.name + '.vmap'
         self.body = self._trace

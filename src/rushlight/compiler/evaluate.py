@@ -8,7 +8,17 @@ from .loops import DEAR, ZERO, Affine, Expr, Memory, is_one, is_zero
 from .normalise import match_groups, positions, solid
 from .symbolic import contiguous_strides, known_equal, product
 
-ENDS = {'partial', 'scan', 'scatter', 'cat', 'matmul', 'draw', 'argcolumn', 'checked', 'native', 'native_part', 'stored', 'conv', 'conv_input', 'conv_weight', 'across'}     # never evaluated on demand
+# what is never evaluated on demand, and why
+END_REASON = {
+    'stored': 'its definition asks for it in memory',
+    'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
+    'scatter': 'a scatter needs its destination in memory', 'across': 'its rows are read side by side, in a kernel of its own', 'cat': 'its parts are written side by side',
+    'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
+    'conv': 'a convolution is a template of its own', 'conv_input': 'a convolution is a template of its own',
+    'conv_weight': 'a convolution is a template of its own',
+    'native': 'a routine of the runtime writes it', 'native_part': 'a routine of the runtime writes it',
+    'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
+}
 UNROLLED = 32         # positions of a fold that are written out instead of looped over
 FOLDED = {'sum': 'add', 'prod': 'mul', 'amax': 'maximum', 'amin': 'minimum', 'any': 'bit_or', 'all': 'bit_and', 'xor': 'bit_xor'}
 
@@ -75,7 +85,7 @@ class Builder:
             e = self.number(node.attrs['expr'])
             return e if node.dtype == 'i64' else self.expr('cast', (e,), node.dtype)
         if op == 'iota': return self.index_expr(view[node.attrs['dim']])
-        if op in ENDS or op == 'input': raise MustStore(node, END_REASON.get(op, 'it ends a kernel'))
+        if op in END_REASON or op == 'input': raise MustStore(node, END_REASON.get(op, 'it ends a kernel'))
         if op == 'combine': return self.combine(node, view)
         if op == 'fold': return self.fold(node, view)
         if op in ('reduce', 'argreduce'): return self.row_reduction(node, view)
@@ -142,7 +152,7 @@ class Builder:
             n = todo.pop()
             if n in seen or self.fusion.memory_of_view(n, self.wave) is not None: continue
             seen.add(n)
-            if n.op in ENDS or n.op in DEAR or n.op in ('reduce', 'argreduce', 'fold', 'combine', 'reshape', 'div', 'idiv', 'fmod', 'load', 'sqrt'): return False
+            if n.op in END_REASON or n.op in DEAR or n.op in ('reduce', 'argreduce', 'fold', 'combine', 'reshape', 'div', 'idiv', 'fmod', 'load', 'sqrt'): return False
             work += n.op not in ('const', 'size', 'scalar', 'iota', 'expand', 'permute', 'slice', 'flip')
             todo.extend(n.args)
         return work <= 4
@@ -192,7 +202,6 @@ class Builder:
             if i in memory_rest(partial): strides = strides + c.scale(memory.strides[i])
         return self.expr('combine', (), node.dtype, strides.axes, kind=node.attrs['kind'], memory=memory, strides=dict(strides.terms),
                          count=memory.shape[-1], step=memory.strides[-1], column=is_column(partial))
-
 
     def fold(self, node, view):
         """A short reduction over outer dimensions, swept anew at each of its elements."""
@@ -256,15 +265,3 @@ def attr_key(v):
     if isinstance(v, dict): return tuple(sorted((k, symbolic.key(x)) for k, x in v.items()))
     if hasattr(v, 'graph'): return ('node', v.id)
     return symbolic.key(v)
-
-
-END_REASON = {
-    'stored': 'its definition asks for it in memory',
-    'partial': 'partial results must be complete before they are combined', 'scan': 'a scan writes every prefix',
-    'scatter': 'a scatter needs its destination in memory', 'across': 'its rows are read side by side, in a kernel of its own', 'cat': 'its parts are written side by side',
-    'matmul': 'a matrix product is a template of its own', 'draw': 'random numbers are drawn in memory order',
-    'conv': 'a convolution is a template of its own', 'conv_input': 'a convolution is a template of its own',
-    'conv_weight': 'a convolution is a template of its own',
-    'native': 'a routine of the runtime writes it', 'native_part': 'a routine of the runtime writes it',
-    'argcolumn': 'an argreduction over an outer dimension sweeps all rows', 'checked': 'indices are checked before anything is written',
-}

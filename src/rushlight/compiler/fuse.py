@@ -9,7 +9,7 @@ Bits never change by fusion: a pointwise value has the same bits wherever it is 
 shape (contract, section 8), whatever surrounds it.
 """
 from . import symbolic
-from .evaluate import END_REASON, ENDS, Builder, Indirect, MustStore, is_column, is_dense, memory_rest
+from .evaluate import END_REASON, Builder, Indirect, MustStore, is_column, is_dense, memory_rest
 from .graph import closure, is_complex, same_shape
 from .loops import BLOCK, ROWS, ZERO, Affine, Kernel, Memory, Store, is_one, is_zero
 from .normalise import reshape_strides, solid
@@ -114,7 +114,7 @@ class Fusion:
         for r in self.roots_wanted: self.roots[r] = 'a result'
         ends = set()
         for n in order:
-            if n.op in ENDS: self.roots.setdefault(n, END_REASON[n.op]); ends.add(n)
+            if n.op in END_REASON: self.roots.setdefault(n, END_REASON[n.op]); ends.add(n)
             if n in self.must: self.roots.setdefault(n, self.must[n]); ends.add(n)
             if n in self.stored: self.roots.setdefault(n, self.stored[n])
         # A root runs after everything that ends a kernel behind it, and after the values it could not evaluate in place. Those others
@@ -134,7 +134,7 @@ class Fusion:
         for n in sorted(self.roots, key=lambda n: n.id):
             self.building = (n,)
             if n in self.forwarded: continue
-            if n.op in ENDS and n.op != 'partial': specials.setdefault(wave[n], []).append(n)
+            if n.op in END_REASON and n.op != 'partial': specials.setdefault(wave[n], []).append(n)
             else:
                 signature = self.signature(n)
                 groups.setdefault((wave[n], signature.key), (signature, []))[1].append(n)
@@ -193,7 +193,7 @@ class Fusion:
         while n.op in ('permute', 'reshape') and n not in self.inputs and (n is t or n not in self.roots):
             chain.append(n)
             n = n.args[0]
-        beneath = self.memory_beneath(chain, memory) if n.op not in ENDS else None
+        beneath = self.memory_beneath(chain, memory) if n.op not in END_REASON else None
         return (t, memory) if beneath is None else (n, beneath)
 
     def written_by(self, n, t):
@@ -205,7 +205,7 @@ class Fusion:
         """A result that is pointwise over one matrix product, and all that becomes of it, is computed as the product is finished."""
         self.tails = {}              # matmul -> (result, axes of the product, result's expression, expression that stands for the product)
         for t in sorted(self.roots, key=lambda n: n.id):
-            if t.op in ENDS or t in self.forwarded or t in self.inputs: continue
+            if t.op in END_REASON or t in self.forwarded or t in self.inputs: continue
             source, memory = self.tail_source(t)
             others = [n for n in self.roots if n is not source and n.op not in PRODUCTS]
             products = [n for n in closure([source], stop=others) if n.op in PRODUCTS]
@@ -239,7 +239,7 @@ class Fusion:
             m = todo.pop()
             if m is t or m in seen: continue
             seen.add(m)
-            if m is not n and (m in self.roots or m.op in ENDS) or not users.get(m): return False
+            if m is not n and (m in self.roots or m.op in END_REASON) or not users.get(m): return False
             todo.extend(users[m])
         return True
 

@@ -140,8 +140,7 @@ def _trace_operator(request):
             targets = flat or [next(i for i, n in enumerate(t.inputs) if n is not None)]
             t.dests = [(t.inputs[i].shape, t.strides[i], t.inputs[i].dtype, i) for i in targets]
         t.node_name = definition.node(values) if callable(definition.node) else definition.node
-        once = getattr(definition, 'once', False)
-        t.once = bool(once(values) if callable(once) else once)
+        t.once = bool(definition.once(values) if callable(definition.once) else definition.once)
         if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
@@ -288,9 +287,9 @@ def _trace_backward(request):
     with T.tracing(forward.state):
         usable = [i for i in needed if forward.inputs[i] is not None and differentiable(forward.inputs[i].dtype)]
         found, cotangents = joint(forward, [g is not None for g in grads], usable)
-        if forward.definition is not None and any(c is not None for c in cotangents):
+        if forward.definition is not None and not forward.definition.unreached and any(c is not None for c in cotangents):
             # A float that only steers the result (sign, floor of a quotient) has the gradient 0, not none; a stated gradient means its
-            # None.
+            # None, and so does an operator with `unreached`.
             found = [T.const(0, forward.inputs[i].dtype).node if g is None and i not in forward.stated else g for g, i in zip(found,
                 usable)]
         found = [None if g is None else T.expand(T.Sym(g), forward.inputs[i].shape).node for g, i in zip(found, usable)]
@@ -476,9 +475,9 @@ def output_strides(t, node, number=0):
         return channels_last_strides(shape) if last else contiguous_strides(shape)
     if layout == 'convolution':           # channels last when the input or the weight is
         return channels_last_strides(shape) if len(shape) > 3 and convolution_last(t) else contiguous_strides(shape)
-    if layout == 'spatial':               # as the first operand suggests
-        last = operands and len(operands[0][0]) == len(shape) and is_channels_last(*operands[0])
-        return channels_last_strides(shape) if last else contiguous_strides(shape)
+    if layout.startswith('spatial'):      # as the first operand suggests, or the one named
+        suggests = operands[int(layout[7:] or 0)] if operands else ((), ())
+        return channels_last_strides(shape) if len(suggests[0]) == len(shape) and is_channels_last(*suggests) else contiguous_strides(shape)
     if layout in ('like', 'format'): operands = operands[:1]
     if layout == 'gradient' and t.convolved is not None:
         return channels_last_strides(shape) if t.convolved and len(shape) in (4, 5) else contiguous_strides(shape)
@@ -543,6 +542,7 @@ def compile_request(request):
     constant = sum(1 << j for j, o in enumerate(t.outputs[:63]) if o is not None and beneath_calls(o).attrs.get('constant'))
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
     if p.backward is not None and t.once: recipe['once'] = 1
+    if p.backward is not None and t.definition is not None and t.definition.unreached: recipe['unreached'] = 1
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

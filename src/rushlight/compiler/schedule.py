@@ -21,6 +21,7 @@ def schedule(k, fusion):
     k.tiled = is_map and tile_map(k)
     plan_passes(k)
     keep_dear(k)
+    k.overlapped = overlapped(k)
     cut(k, fusion.program)
 
 
@@ -161,6 +162,14 @@ def keep_dear(k):
     for e, where in place.items(): k.passes[first[e]].keep[e] = where
 
 
+def overlapped(k):
+    """Should the last pass over a row, which writes a result, go together with the first pass over the next row, which reduces what it reads? One after the other, the first
+    waits for memory that the last leaves idle."""
+    if k.form != 'nest' or k.inner is None or k.rows or k.columns or not k.outer or len(k.passes) < 2: return False
+    first, last = k.passes[0], k.passes[-1]
+    return bool(first.reduces and last.stores) and not (first.stores or first.keep or last.reduces or last.keep)
+
+
 # ------------------------------------------------------------------------------------------------------------- work units
 def cut(k, program):
     """units, grain (units a thread takes at a time), cost (bytes), scratch (bytes a thread)."""
@@ -185,4 +194,6 @@ def cut(k, program):
         if len(k.passes) == 1 and not (k.row_stores or k.passes[0].reduces or k.passes[0].stores): k.pieces = program.ceildiv(row, COLUMNS)
         k.units = outer * k.blocks * (1 if k.pieces is None else k.pieces)
         k.grain = program.max(1, program.floordiv(CHUNK // ROWS, row))
-    else: k.units, k.grain = outer, program.max(1, program.floordiv(CHUNK, row))
+    else:
+        k.units, k.grain = outer, program.max(1, program.floordiv(CHUNK, row))
+        if k.overlapped: k.grain = program.max(k.grain, program.min(4, program.floordiv(outer, 16)))     # there must be a next row

@@ -72,12 +72,15 @@ def _scan(g, y, x, factor=None):
         r = T.recurrence(g, _neighbour(factor, dim, not reverse), dim, not reverse)
         return r, r * _neighbour(y, dim, reverse)
     if kind == 'logaddexp':              # the sum over later j of g[j] exp(x - y[j]) is exp(x - y) r, r[k] = g[k] + exp(y[k] - y[k+1]) r[k+1]: no factor above 1
-        # y computed again, from the other end of a flipped copy: a result rounded to half precision would be taken in its place, and the exponential shows it
-        y = T.flip(T.scan(kind, T.flip(x, (dim,)), dim, not reverse), (dim,))
+        # In double precision: single holds a y of 1e4 to 5e-4, and the exponential shows that.
+        wide = {'f32': 'f64', 'c64': 'c128'}.get(x.dtype)
+        z = x if wide is None else T.cast(x, wide)
+        y = y if wide is None else T.scan(kind, z, dim, reverse)
         n, ahead = x.shape[dim], not reverse
         edge = T.slice(y, dim, n - 1, n) if ahead else T.slice(y, dim, 0, 1)       # beyond the end: itself. Its factor does not count, but may not overflow either
         following = T.cat([T.slice(y, dim, 1, n), edge], dim) if ahead else T.cat([edge, T.slice(y, dim, 0, n - 1)], dim)
-        return (T.prim('exp', x - y) * T.recurrence(g, T.prim('exp', y - following), dim, ahead),)
+        factor = lambda difference: T.cast(T.prim('exp', difference), x.dtype)
+        return (factor(z - y) * T.recurrence(g, factor(y - following), dim, ahead),)
     if kind == 'sum': return (T.scan('sum', g, dim, not reverse),)
     if kind == 'prod': return (T.scan('sum', g * y, dim, not reverse) / x,)      # operators that meet zeros state their own
     if kind in ('max', 'min'):

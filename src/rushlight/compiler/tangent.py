@@ -49,7 +49,9 @@ class TangentDef(registry.OpDef):
     def _trace(self, values):
         primals = {k: v for k, v in values.items() if not k.startswith(self.prefix)}
         signature = next(s for s in self.primal.signatures if set(s.by_name) == set(primals))
-        out = T.invoke(self.primal, primals, {p.name: p.kind for p in signature.params})
+        kinds = {p.name: p.kind for p in signature.params}
+        if self.primal.linear is not None: return T.invoke(self.primal, {**primals, self.primal.linear: values[self.prefix + self.primal.linear]}, kinds)
+        out = T.invoke(self.primal, primals, kinds)
         outputs = list(out) if isinstance(out, (tuple, list)) else [out]
         inputs, tangents = [], []
         for name, value in primals.items():

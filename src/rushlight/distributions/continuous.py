@@ -224,11 +224,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape=()):
-        concentration = self.concentration.expand(self._extended_shape(sample_shape))
-        if not (rl.is_grad_enabled() and concentration.requires_grad):
-            return rl._sample_dirichlet(concentration)
-        gammas = rl._standard_gamma(concentration)                      # with a gradient: gammas over their sum
-        return gammas / gammas.sum(-1, keepdim=True)
+        return rl._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     @checked
     def log_prob(self, value):

@@ -1,7 +1,7 @@
 """Function transforms with torch.func's names: they take a function and give another, and nest."""
-from .batch import vmap  # noqa: F401
-from .modules import stack_module_state  # noqa: F401
-from .transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp  # noqa: F401
+from .batch import debug_unwrap, vmap  # noqa: F401
+from .modules import replace_all_batch_norm_modules_, stack_module_state  # noqa: F401
+from .transforms import functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp  # noqa: F401
 
 value_and_grad = grad_and_value
 

@@ -217,6 +217,14 @@ def _entered(leaves, dims, func_name, in_dims):
     return sizes[0]
 
 
+def debug_unwrap(tensor, *, recurse=True):
+    """The batch that a tensor inside vmap stands for, to look at: of the innermost level, or with `recurse` of all of them. Any other tensor is itself."""
+    batches = getattr(tensor, "_batches", None)
+    if not batches: return tensor
+    batch = list(batches.values())[-1]
+    return debug_unwrap(batch) if recurse else batch
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """func over a batch: each argument's dimension `in_dims` (None: the same for all examples) is taken away before func sees it, and each
     result has it back at `out_dims`.

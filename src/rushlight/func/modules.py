@@ -1,4 +1,4 @@
-"""Several models of one kind as one set of stacked tensors, for vmap over models."""
+"""Modules under transforms: several models of one kind as one set of stacked tensors; batch norms that keep no statistics."""
 from __future__ import annotations
 
 
@@ -17,3 +17,13 @@ def stack_module_state(models):
         parameters[name] = together.requires_grad_(first.requires_grad)
     buffers = {name: stack([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
     return parameters, buffers
+
+
+def replace_all_batch_norm_modules_(root):
+    """Every batch norm in a module, without running statistics: vmap could not write those of one example into a shared buffer."""
+    from ..nn.modules.batchnorm import _BatchNorm
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

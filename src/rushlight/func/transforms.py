@@ -6,6 +6,8 @@ levels of an outer vmap or jvp a leaf is made for the whole batch, and carries i
 """
 from __future__ import annotations
 
+import functools
+
 from .. import _C, registry
 from ..autograd import forward_ad
 from ..autograd import grad as tape_grad
@@ -328,3 +330,14 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 def hessian(func, argnums=0):
     """The second derivatives of a function with a scalar value."""
     return jacfwd(jacrev(func, argnums), argnums)
+
+
+def functionalize(func, *, remove="mutations"):
+    """The function without writes in place, for who traces it. Nothing traces below this interface: the compiled form of a call has no writes in it whatever the function says, so
+    calling it is calling `func`."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: 'mutations' and 'mutations_and_views'")
+
+    @functools.wraps(func)
+    def call(*args, **kwargs): return func(*args, **kwargs)
+    return call

@@ -10,8 +10,10 @@ import sys
 from multiprocessing import *  # noqa: F403
 
 from .reductions import init_reductions
+from .spawn import ProcessContext, ProcessExitedException, ProcessRaisedException, SpawnContext, spawn, start_processes
 
-__all__ = [*multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
+__all__ = [*multiprocessing.__all__, "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies", "get_sharing_strategy",
+           "set_sharing_strategy", "spawn", "start_processes"]
 
 _STRATEGIES = {"file_descriptor"} if sys.platform != "win32" else set()
 

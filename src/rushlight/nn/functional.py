@@ -113,10 +113,14 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """Leaky relu; in training the slope is random, otherwise the middle of [lower, upper]."""
+    return _rrelu(input, lower, upper, training, inplace)
+
+
+def _rrelu(input: Tensor, lower: float, upper: float, training: bool, inplace: bool, generator=None) -> Tensor:
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
     if training:
-        result = _op("_rrelu_training")(input, lower, upper)
+        result = _op("_rrelu_training")(input, lower, upper, generator=generator)
         return input.copy_(result) if inplace else result
     return leaky_relu(input, (lower + upper) / 2, inplace)
 
@@ -155,6 +159,11 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _drop("_dropout", input, p, training, inplace)
 
 
+def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """Zero whole channels (dimension 1) with probability p and scale the rest by 1 / (1 - p)."""
+    return _drop("_feature_dropout", input, p, training, inplace)
+
+
 def _feature_drop(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check_probability(p)
     rank = input.dim()
@@ -177,11 +186,11 @@ def _feature_drop(name: str, ranks: tuple[int, int], input: Tensor, p: float, tr
                       "input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
                       "please "
                       "switch to using dropout1d instead.", stacklevel=3)
-        return _drop("_feature_dropout", input, p, training, inplace)
+        return _channel_dropout(input, p, training, inplace)
     if rank == ranks[0]:                            # one sample: give it a batch dimension for the draw
-        result = _drop("_feature_dropout", input.unsqueeze(0), p, training, False).squeeze(0)
+        result = _channel_dropout(input.unsqueeze(0), p, training, False).squeeze(0)
         return input.copy_(result) if inplace else result
-    return _drop("_feature_dropout", input, p, training, inplace)
+    return _channel_dropout(input, p, training, inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -209,6 +218,8 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features
     if p == 1.0:
         result = input * 0.0
     else:
+        if features and input.dim() < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         shape = tuple(input.shape[:2]) + (1,) * (input.dim() - 2) if features else tuple(input.shape)
         noise = rl.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
         # Scale and shift so that mean 0 and variance 1 survive the replacement of dropped values by -alpha.
@@ -292,12 +303,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 def _renormalise_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     with rl.no_grad():
-        used = rl.tensor(sorted(set(input.reshape(-1).tolist())), dtype=rl.int64)
-        if used.numel() == 0:
-            return
-        rows = weight.index_select(0, used)
-        norms = rows.norm(norm_type, 1, keepdim=True)
-        weight.index_copy_(0, used, rl.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows))
+        used = input.unique().to(rl.int64)
+        if used.numel() != 0:
+            weight.index_copy_(0, used, weight.index_select(0, used).renorm(norm_type, 0, max_norm))
 
 
 _embedding_bag = _op("_embedding_bag")
@@ -394,15 +402,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 # --------------------------------------------------------------------------------------------------- bilinear and distances
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension; each length counts as at least `eps`."""
-    dtype = rl.promote_types(x1.dtype, x2.dtype)
-    x1, x2 = rl.broadcast_tensors(x1.to(dtype), x2.to(dtype))            # dim counts in the common shape
-    length1 = rl.linalg.vector_norm(x1, 2, dim, keepdim=True).clamp_min(eps)
-    length2 = rl.linalg.vector_norm(x2, 2, dim, keepdim=True).clamp_min(eps)
-    return ((x1 / length1) * (x2 / length2)).sum(dim)
-
-
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The norm of the difference along the last dimension; `eps` is added to the difference."""
     return rl.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim=keepdim)

@@ -310,7 +310,7 @@ def _unpool(count):
     name = f"max_unpool{count}d"
 
     @op(f"_{name}(Tensor self, Tensor indices, SymInt[{count}] output_size) -> Tensor", rule=None, on="-", layout="spatial" if count == 2 else "contiguous",
-        node=f"MaxUnpool{count}DBackward0", out=False, promote=("self",), samples=unpooling(count))
+        node=f"MaxUnpool{count}DBackward0", out=False, promote=("self",), linear="self", samples=unpooling(count))
     def unpool(self, indices, output_size):
         if indices.dtype != "i64":
             raise RuntimeError(f"elements in indices should be type int64 but got: {T.dtype_word(indices.dtype)}")

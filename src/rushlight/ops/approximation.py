@@ -45,12 +45,3 @@ def f(name):
 
 
 exp, log, log1p, sqrt, sin, cos, absolute, erfc, erfinv, floor = map(f, ("exp", "log", "log1p", "sqrt", "sin", "cos", "abs", "erfc", "erfinv", "floor"))
-
-
-def no_derivative(name):
-    """The gradient of a parameter with respect to which nobody knows the derivative: torch's error, when the backward runs and not before."""
-    def rule(grad):
-        from .common import required
-        return required(T.expand(T.const(False, "b1"), grad.shape), grad, ("NotImplementedError", f"the derivative for '{name}' is not implemented."))
-    rule.unknown = True                                  # the generated tests do not ask for it
-    return rule

@@ -113,5 +113,18 @@ def required(condition, x, error):
     return T.where(T.prim("eq", tested, 0), x, T.const(0, x.dtype))       # always x: the test must stay in the value's history
 
 
+def no_derivative(name, kind="NotImplementedError", words="the derivative for '{}' is not implemented."):
+    """The gradient of a parameter with respect to which nobody knows the derivative: torch's error, when the backward runs and not before."""
+    def rule(grad):
+        return required(T.const(False, "b1"), T.const(1, grad.dtype), (kind, words.format(name)))          # not 0: that would be what a failed test gives, and no test
+    rule.unknown = True                                  # the generated tests do not ask for it
+    return rule
+
+
+def underived(name):
+    """The same for an operator that torch has no derivative of at all, in its words for that."""
+    return no_derivative(name, "RuntimeError", "derivative for aten::{} is not implemented")
+
+
 def at_least_1d(x):
     return T.reshape(x, (1,)) if x.ndim == 0 else x

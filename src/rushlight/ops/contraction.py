@@ -161,8 +161,15 @@ def _power_rule(self, n):
     return "keep"
 
 
+def _power_out(given):
+    """Where nothing is multiplied any out= will do that can hold the result."""
+    if given["n"] in (0, 1):
+        return RuntimeError("matrix_power: Expected result to be safely castable from {result} dtype, but got result with dtype {out}")
+    return OUT_TENSOR_DTYPE
+
+
 @op("matrix_power(Tensor self, int n) -> Tensor", rule=_power_rule, on="linalg torch Tensor",
-    layout=lambda given: {1: "like", -1: "columns"}.get(given["n"], "contiguous"), out=OUT_TENSOR_DTYPE, refuses="b", kernel="addmm_impl_cpu_", samples=contractions("matrix_power"))
+    layout=lambda given: {1: "like", -1: "columns"}.get(given["n"], "contiguous"), out=_power_out, refuses="b", kernel="addmm_impl_cpu_", samples=contractions("matrix_power"))
 def matrix_power(self, n):
     """A square matrix multiplied with itself: n factors by repeated squaring, the identity for 0, powers of the inverse for negative n."""
     if self.ndim < 2:
@@ -279,7 +286,7 @@ def _is_matrix_norm(x, ord, dim):
     return isinstance(ord, str) or ord is not None and (len(dim) if dim is not None else x.ndim) == 2
 
 
-@op("norm(Tensor self, Any ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule=_norm_rule, on="linalg",
+@op("norm(Tensor self, Any ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule=_norm_rule, on="linalg",
     layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=contractions("norm"))
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """`vector_norm` along one dimension or of everything, `matrix_norm` over two dimensions with an order."""

@@ -8,7 +8,7 @@ from ..compiler import trace as T
 from ..compiler.graph import dtype_code
 from ..registry import op
 from ..samples_order import counting, ordering
-from .common import OUT_TENSOR_DTYPE, at_least_1d, numel_of, required, shape_text, wrap_dim
+from .common import OUT_TENSOR_DTYPE, at_least_1d, numel_of, required, shape_text, underived, wrap_dim
 from .elementwise import lerp
 from .sort import sort
 
@@ -162,7 +162,7 @@ def _quantile(name, ignore_nan, doc):
     body.__name__, body.__doc__ = name, doc
     return op([f"{name}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
                f"{name}(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"], rule=None,
-              layout=lambda given: "first innermost" if given["q"].ndim else "contiguous", out=f"{name}() out tensor must be same dtype as the input tensor", samples=ordering("quantile"))(body)
+              layout=lambda given: "first innermost" if given["q"].ndim else "contiguous", out=f"{name}() out tensor must be same dtype as the input tensor", unreached=True, samples=ordering("quantile"))(body)
 
 
 def _at_rank(ordered, q, how, ignore_nan):
@@ -227,7 +227,7 @@ def _histogram(self, edges, weight, density, even):
     return _histogramdd(T.reshape(self, (self.numel(), 1)), [edges], weight, density, even), T.alias(edges)
 
 
-@op("_histogramdd(Tensor self, Tensor[] edges, Tensor? weight=None, bool density=False, bool even=False) -> Tensor", rule=None, on="-", differentiable=False, layout="contiguous", out=False)
+@op("_histogramdd(Tensor self, Tensor[] edges, Tensor? weight=None, bool density=False, bool even=False) -> Tensor", rule=None, on="-", layout="contiguous", out=False)
 def _histogramdd(self, edges, weight, density, even):
     """How many rows of a matrix (what weight) fall into each cell of a grid that has one vector of edges for each column. The last edge belongs to its bin.
     `even`: the edges are evenly spaced."""
@@ -257,6 +257,9 @@ def _histogramdd(self, edges, weight, density, even):
         width = T.slice(e, 0, 1, n, 1) - T.slice(e, 0, 0, n - 1, 1)
         hist = hist / T.reshape(width, tuple(n - 1 if j == k else 1 for j in range(len(edges))))
     return hist
+
+
+_histogramdd.gradient("self", "edges", "weight")(underived("histogram"))
 
 
 def _bin_near(e, x, fits, first, last, bins):

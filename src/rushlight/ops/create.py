@@ -259,22 +259,20 @@ def cat(tensors, dim):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     dtype = T.promote(*tensors)
     # A 1-D tensor of no elements joins anything: torch keeps this for old programs.
-    real = [x for x in tensors if not (x.ndim == 1 and x.shape[0] == 0)] or [tensors[0]]
-    first = real[0]
+    real = [(n, x) for n, x in enumerate(tensors) if not (x.ndim == 1 and x.shape[0] == 0)] or [(0, tensors[0])]
+    first = real[0][1]
     for n, x in enumerate(tensors):
         if x.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {n}) cannot be concatenated")
     d = wrap_dim(dim, first.ndim)
-    for n, x in enumerate(tensors):
-        if not any(x is y for y in real):
-            continue
+    for n, x in real:
         if x.ndim != first.ndim:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
         for k in range(x.ndim):
             if k != d and not x.shape[k] == first.shape[k]:
                 raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {hint(first.shape[k])} but got size "
                                    f"{hint(x.shape[k])} for tensor number {n} in the list.")
-    return T.cat([T.cast(x, dtype) for x in real], d)
+    return T.cat([T.cast(x, dtype) for _, x in real], d)
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", rule=None, layout="contiguous", on="torch", node="StackBackward0", separate=True,

@@ -10,6 +10,7 @@ from . import reduce
 from .common import OUT_TENSOR_DTYPE, broadcast_shapes, hint, required, wrap_dim
 
 FEW_ROWS = 25                                            # torch's bound: with more rows on either side the distances are a matrix product
+SHORT_ROWS = 8                                           # a product of rows this short costs little beside the roots that follow, in double precision too
 
 
 # ----------------------------------------------------------------------------------------------------------------- dist
@@ -31,6 +32,41 @@ def _no_integers(self, other, p):
 def dist(self, other, p):
     """The p-norm of `self - other`."""
     return reduce.norm(T.prim("sub", self, other), float(p))
+
+
+# ---------------------------------------------------------------------------------------------------- cosine_similarity
+def _vectors(seed=0):
+    import numpy as np
+    rng = np.random.default_rng(seed)
+    t = lambda *shape: _draw(rng, shape, -2, 2)
+    return [Sample(t(*a), t(*b), dim) for a, b, dim in (((5, 3), (5, 3), 1), ((2, 5, 40), (5, 1), -2), ((1, 2, 3), (4, 1, 3), 0), ((7,), (7,), 0), ((4, 0), (4, 0), 1))]
+
+
+def _common_float(x1, x2, dim, eps):
+    dtype = T.promote(x1, x2)
+    if not T.is_float(dtype):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {T.dtype_word(dtype)}")
+    return "float"
+
+
+@op("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", rule=_common_float, on="F torch", layout="contiguous", out=False, node="SumBackward1",
+    samples=_vectors)
+def cosine_similarity(x1, x2, dim, eps):
+    """The cosine of the angle between vectors along `dim`; each length counts as at least `eps`.
+
+    >>> rushlight.cosine_similarity(rushlight.tensor([[3.0, 4.0], [1.0, 0.0]]), rushlight.tensor([[4.0, 3.0], [-2.0, 0.0]]))
+    tensor([ 0.9600, -1.0000])
+    """
+    shape = broadcast_shapes(x1.shape, x2.shape)                         # dim counts in the common shape
+    d = wrap_dim(dim, len(shape))
+    dims = () if not shape else (d,)
+    units = []
+    for x in (T.expand(x1, shape), T.expand(x2, shape)):
+        length = reduce.norm(x, 2.0, dims, True) if dims else T.prim("abs", x)
+        # As in torch the gradient is that of the length itself, also of one that counts as eps.
+        units.append(x / (length + T.stop(T.prim("maximum", length, eps) - length)))
+    cosine = units[0] * units[1]
+    return T.reshape(T.reduce("sum", cosine, dims), [n for i, n in enumerate(shape) if i != d]) if dims else cosine
 
 
 # ---------------------------------------------------------------------------------------------------------- cdist, pdist
@@ -106,11 +142,13 @@ def cdist(x1, x2, p, compute_mode):
 
 @op("_euclidean(Tensor x1, Tensor x2) -> Tensor", rule=None, on="-", out=False, node="EuclideanDistBackward0")
 def _euclidean(x1, x2):
-    """sqrt(|a|^2 + |b|^2 - 2 a.b) for all pairs of rows."""
+    """sqrt(|a|^2 + |b|^2 - 2 a.b) for all pairs of rows. In double precision, since the terms cancel; but for the product of long rows."""
     last = x1.ndim - 1
     norms = lambda x: T.reduce("sum", x * x, (last,))
-    square = norms(x1) + T.transpose(norms(x2), last - 1, last) - product(x1, T.transpose(x2, last - 1, last)) * 2.0
-    return T.prim("sqrt", T.where(square > 0, square, 0))
+    wide = lambda x: T.cast(x, "f64")
+    kind = wide if x1.shape[last] <= SHORT_ROWS else lambda x: x
+    square = norms(wide(x1)) + T.transpose(norms(wide(x2)), last - 1, last) - wide(product(kind(x1), T.transpose(kind(x2), last - 1, last))) * 2.0
+    return T.prim("sqrt", T.cast(T.where(square > 0, square, 0), x1.dtype))
 
 
 def product(a, b):

@@ -10,7 +10,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE, converted, required, rounded
+from .common import FOUND_DTYPE, converted, required, rounded, underived
 
 INF = math.inf
 
@@ -127,11 +127,14 @@ def floor_divide_body(a, b):
     return T.where(T.prim("eq", b, zero), ratio, f)
 
 
-@op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, differentiable=False,
+@op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True,
     refuses="bc", kernel="div_floor_cpu", samples=binary(nonzero=True))
 def floor_divide(self, other):
     """The quotient rounded down, as Python's `//`."""
     return floor_divide_body(self, other)
+
+
+floor_divide.gradient("self", "other")(underived("floor_divide"))
 
 
 @op("remainder(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="RemainderBackward0",
@@ -718,13 +721,16 @@ def _heaviside_rule(self, values):
     return "same"
 
 
-@op("heaviside(Tensor self, Tensor values) -> Tensor", rule=_heaviside_rule, inplace=True, differentiable=False, out=_HEAVISIDE_DTYPES,
+@op("heaviside(Tensor self, Tensor values) -> Tensor", rule=_heaviside_rule, inplace=True, out=_HEAVISIDE_DTYPES,
     refuses={"c": RuntimeError("heaviside is not yet implemented for complex tensors.")}, samples=binary())
 def heaviside(self, values):
     """0 below zero, 1 above, `values` at zero."""
     zero = T.const(0, self.dtype)
     step = T.where(T.prim("lt", zero, self), T.const(1, self.dtype), zero)
     return T.where(T.prim("eq", self, zero), values, step)
+
+
+heaviside.gradient("self", "values")(underived("heaviside"))
 
 
 @op("xlogy(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, on="torch Tensor special", refuses="c",

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import linear_algebra
-from .common import OUT_TENSOR_DTYPE, hint, numel_of, shape_text
+from .common import OUT_TENSOR_DTYPE, hint, no_derivative, numel_of, shape_text, underived
 from .lapack import (
     adjoint,
     batch_of,
@@ -371,12 +371,15 @@ def _reflectors(a, name):
     return matrices(packed, batch), T.reshape(tau, (*batch, smaller(a)))
 
 
-@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), differentiable=False, samples=linear_algebra("rectangular"))
+@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", layout=("columns", "contiguous"), samples=linear_algebra("rectangular"))
 def geqrf(self):
     """QR as LAPACK packs it: R above the diagonal, the vectors of the reflections below it, their factors in tau."""
     if self.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     return _reflectors(self, "geqrf_cpu")
+
+
+geqrf.gradient("self")(no_derivative("geqrf"))
 
 
 def _compact(packed, tau, k):
@@ -393,7 +396,7 @@ def diagonal_scaled(tau, k):
     return T.where(T.prim("eq", i, j), T.unsqueeze(tau, tau.ndim), T.const(0, tau.dtype))
 
 
-@op("householder_product(Tensor input, Tensor tau) -> Tensor", once=True, on="linalg", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
+@op("householder_product(Tensor input, Tensor tau) -> Tensor", once=True, unreached=True, on="linalg", layout="columns", node="LinalgHouseholderProductBackward0", samples=linear_algebra("reflectors"))
 def linalg_householder_product(input, tau):
     """The first columns of the product of the reflections that geqrf returns."""
     _need_reflectors(input, tau)
@@ -435,14 +438,14 @@ def orgqr(self, input2):
     return linalg_householder_product(self, input2)
 
 
-@op("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", once=True, layout="columns", node="OrmqrBackward0",
+@op("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", once=True, unreached=True, layout="columns", node="OrmqrBackward0",
     out="torch.ormqr: Expected input and result to have the same dtype, but input has dtype {result} and result has dtype {out}",
     samples=linear_algebra("ormqr"))
 def ormqr(self, input2, input3, left, transpose):
     """`Q @ input3` or `input3 @ Q` (with transpose: Q^H), Q being the whole product of the reflections in self and input2."""
     tau, other = input2, input3
     _need_ormqr(self, tau, other, left)
-    if tau.shape[-1] == 0:
+    if numel_of(tau.shape) == 0:
         return T.copy(other)
     v, t = _compact(self, tau, tau.shape[-1])
     if transpose: t = adjoint(t)
@@ -546,7 +549,7 @@ def _ldl(a, hermitian, check, name):
     return matrices(factor, batch), T.reshape(pivots, (*batch, n)), T.reshape(info, batch)
 
 
-@op("ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)", on="linalg", layout=("columns", "contiguous"), differentiable=False,
+@op("ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)", on="linalg", layout=("columns", "contiguous"),
     out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_ldl_factor(self, hermitian):
     """The factors of a symmetric (hermitian) matrix, packed: L below the diagonal, D with blocks of one or two on it."""
@@ -554,13 +557,17 @@ def linalg_ldl_factor(self, hermitian):
 
 
 @op("ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)", on="linalg",
-    layout=("columns", "contiguous", "contiguous"), differentiable=False, out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
+    layout=("columns", "contiguous", "contiguous"), out=OUT_TENSOR_DTYPE, samples=linear_algebra("positive"))
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """ldl_factor that does not raise: info is 0, or where D has its first zero."""
     return _ldl(self, hermitian, check_errors, "torch.linalg.ldl_factor_ex")
 
 
-@op("ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", on="linalg", layout="columns", differentiable=False,
+for definition in (linalg_ldl_factor, linalg_ldl_factor_ex):
+    definition.gradient("self")(underived("linalg_ldl_factor_ex"))
+
+
+@op("ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", on="linalg", layout="columns",
     out=OUT_TENSOR_DTYPE, samples=linear_algebra("ldl_solve"))
 def linalg_ldl_solve(LD, pivots, B, hermitian):
     """X of `A @ X = B`, given ldl_factor's results for A."""
@@ -580,5 +587,8 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
     out, = routine("lapack_ldl_solve", batch, [((k, n), B.dtype)], [columns(LD, batch), rows(T.cast(pivots, "i32"), batch), columns(B, batch)],
                    (n, k, int(hermitian and T.is_complex(LD.dtype))))
     return matrices(out, batch)
+
+
+linalg_ldl_solve.gradient("LD", "pivots", "B")(underived("linalg_ldl_solve"))
 
 

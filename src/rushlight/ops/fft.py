@@ -8,7 +8,7 @@ from .common import OUT_PARAMETER_DTYPE, hint, numel_of, wrap_dim
 
 NO_SCALE, BY_ROOT, BY_SIZE = 0, 1, 2
 MODES = {None: (NO_SCALE, BY_SIZE), "backward": (NO_SCALE, BY_SIZE), "ortho": (BY_ROOT, BY_ROOT), "forward": (BY_SIZE, NO_SCALE)}     # forward, inverse
-BLOCK = 16                           # csrc/fft.cpp: lines side by side that are one unit of work
+BLOCK = 16                           # csrc/fft_plan.h: lines side by side that are one unit of work
 
 
 def _transform(name, x, d, out_size, dtype, length, options, scale, size):

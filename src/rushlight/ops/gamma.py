@@ -20,12 +20,12 @@ from .approximation import (
     floor,
     is_nan,
     log,
-    no_derivative,
     number,
     polynomial,
     sqrt,
     wide,
 )
+from .common import no_derivative
 
 EPSILON = 2.0 ** -53
 # B(2j) / (2j)!: the Bernoulli numbers of the Euler-Maclaurin formula
@@ -234,6 +234,37 @@ def incomplete_gamma(self, other, upper):
     limit = T.where((x == 0.0) | (a == INF), above, below)                 # x = 0 or a = inf: all of it is above x; a = 0 or x = inf: below
     outside = (a < 0.0) | (x < 0.0) | is_nan(a) | is_nan(x) | (a == 0.0) & (x == 0.0) | (a == INF) & (x == INF)
     return T.where(outside, NAN, T.where(inside, out, limit))
+
+
+# ------------------------------------------------------------------------------------------------------ the incomplete beta function
+SLOPE_TRIPS = 10_000_000                                 # some ten times the root of the parameters, except for draws that hardly ever happen
+
+
+def beta_slope(x, a, b):
+    """How a draw x of Beta(a, b) moves with a, over 1 - x: -dI/da / density / (1 - x), where I is the distribution function.
+
+    I is the density times x (1 - x) / a times the sum of t(n) = (a+b)_n / (a+1)_n x^n, and the logarithmic derivative of each t(n) is a sum of n fractions, so the density cancels.
+    The same holds from the other end, with b and 1 - x. Each sum is all of one sign near its own end and loses as many digits as its end is improbable: the
+    one in the smaller of x and 1 - x is taken unless that is far out.
+    """
+    y, total = 1.0 - x, a + b
+    deviation = sqrt(a * b / (total * total * (total + 1.0)))
+    mean = a / total
+    below = T.where(x < 0.5, x < mean + deviation * 4.0 + 8.0 / (b + 1.0), y > 1.0 - mean + deviation * 4.0 + 8.0 / (a + 1.0))
+    base = T.where(below, x, y)
+    lower = T.where(below, a, b) + 1.0
+    first = log(T.where(x > 0.0, x, 1.0)) + T.prim("digamma", total) - T.prim("digamma", T.where(below, a + 1.0, a))
+    share = T.where(below, number(1.0), 0.0)             # the denominators of t(n) depend on a only in the sum from below
+
+    def unfinished(moved, terms, term, slope, n, base, total, lower, share):
+        return term > terms * (EPSILON * 0.01)
+
+    def add_term(moved, terms, term, slope, n, base, total, lower, share):
+        term = term * base * (total + n) / (lower + n)
+        slope = slope + 1.0 / (total + n) - share / (lower + n)
+        return moved + term * slope, terms + term, term, slope, n + 1.0
+    moved = T.loop(unfinished, add_term, [first, number(1.0), number(1.0), first, number(0.0)], [base, total, lower, share], trips=SLOPE_TRIPS)[0]
+    return T.where(below, -(moved * x / a), moved * x / b)
 
 
 def _gamma_samples(seed=0):

@@ -97,7 +97,7 @@ def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     return T.scatter(self, at, T.expand(T.where(mask, values, 0), shape), "add")
 
 
-@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", differentiable=False, out=NOT_CASTABLE,
+@op("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", rule=None, layout="contiguous", on="torch", out=NOT_CASTABLE,
     samples=copying("chunk_cat"))
 def _chunk_cat(tensors, dim, num_chunks):
     """Tensors cut into `num_chunks` along `dim`, filled up with zeros and flattened from there on; the k-th chunks side by side."""

@@ -82,7 +82,7 @@ def _reduction(name, doc, body):
     def apply(input, dim, keepdim, dtype, mask):
         return body(input, _dims(dim, input.ndim), keepdim, dtype, mask)
     apply.__doc__ = doc
-    return op(f"{name}(Tensor input, {_REDUCTION}) -> Tensor", rule=None, on="masked", layout="contiguous", out=False, samples=_samples((None, 0, -1)))(apply)
+    return op(f"{name}(Tensor input, {_REDUCTION}) -> Tensor", once=name in ("amax", "amin", "mean", "prod"), rule=None, on="masked", layout="contiguous", out=False, samples=_samples((None, 0, -1)))(apply)
 
 
 # ----------------------------------------------------------------------------------------------------------- reductions
@@ -160,7 +160,7 @@ argmax = _index_reduction("argmax", "The index of the largest element that the m
 argmin = _index_reduction("argmin", "The index of the smallest element that the mask keeps, in the dtype of the input, as torch has it.", _arg("argmin", 1))
 
 
-@op("norm(Tensor input, Scalar! ord=2.0, " + _REDUCTION + ") -> Tensor", rule=None, on="masked", layout="contiguous", out=False,
+@op("norm(Tensor input, Scalar! ord=2.0, " + _REDUCTION + ") -> Tensor", once=True, unreached=True, rule=None, on="masked", layout="contiguous", out=False,
     samples=lambda seed=0: [s for p in (2.0, 1.0, math.inf, 3.0) for s in _samples((None, -1), p)(seed)])
 def norm(input, ord, dim, keepdim, dtype, mask):
     """The `ord`-norm over `dim` of the elements that the mask keeps."""

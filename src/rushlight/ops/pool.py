@@ -235,7 +235,7 @@ def _check_signal(x):
 
 
 @op("max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", once=True,
-    rule=None, on="torch", layout="spatial", node="MaxPool2DWithIndicesBackwardBackward0", out=False, samples=None)
+    rule=None, on="torch", layout="spatial 1", node="MaxPool2DWithIndicesBackwardBackward0", out=False, samples=None)
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of `max_pool2d`: each element of grad_output added where the maximum of its window was."""
     axes = _max_axes(self, 2, kernel_size, stride, padding, dilation, ceil_mode, "max_pool2d")

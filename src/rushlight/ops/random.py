@@ -6,7 +6,9 @@ import math
 from ..compiler import trace as T
 from ..compiler.graph import dtype_code
 from ..registry import op
+from .approximation import wide
 from .common import OUT_PARAMETER_DTYPE, broadcast_shapes, numel_of, required
+from .gamma import beta_slope
 from .sort import topk
 
 _OPTIONS = "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False"
@@ -62,6 +64,8 @@ def _dropout(x, p, generator):
 @op("_feature_dropout(Tensor self, float p, *, Generator? generator=None) -> Tensor", rule="float!", on="-", layout="pointwise", node="MulBackward0", out=False)
 def _feature_dropout(x, p, generator):
     """Dropout of whole channels: one draw for each pair of sample and channel."""
+    if x.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     keep = 1.0 - T.cast(p, "f64")
     noise = tuple(x.shape[:2]) + (1,) * (x.ndim - 2)
     kept = T.draw("bernoulli", noise, "b1", keep)
@@ -147,12 +151,29 @@ def _standard_gamma_grad(self, output):
                     cost=numel_of(shape) * 512)[0]
 
 
-@op("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False, differentiable=False)
+@op("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", rule=None, on="torch", layout="contiguous", out=False)
 def _sample_dirichlet(self, generator):
     """Rows of shares that sum to 1: Dirichlet distributed, with the concentrations that each row says."""
     _need_float(self, "dirichlet")
     length = self.shape[-1]
     return T.native("draw_dirichlet", [(self.shape, self.dtype)], [self], [dtype_code(self.dtype), numel_of(self.shape[:-1]), length])[0]
+
+
+@_sample_dirichlet.gradient("self")
+def _(grad, self, result):
+    slopes = _dirichlet_grad(result, self, T.expand(T.reduce("sum", self, (-1,)), self.shape))
+    return slopes * (grad - T.reduce("sum", result * grad, (-1,)))
+
+
+@op("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", rule=None, on="torch", out=False, differentiable=False)
+def _dirichlet_grad(x, alpha, total):
+    """How shares x move with their concentrations alpha, of which each row has `total`: along the marginal distributions, Beta(alpha, total - alpha)."""
+    for other in (alpha, total):
+        if other.dtype != x.dtype: raise RuntimeError(f"Found dtype {T.dtype_word(other.dtype)} but expected {T.dtype_word(x.dtype)}")
+    _need_float(x, "_dirichlet_grad_cpu")
+    broadcast_shapes(x.shape, alpha.shape, total.shape)
+    (share, _), (a, _), (both, _) = wide(x), wide(alpha), wide(total)
+    return T.cast(beta_slope(share, a, both - a), x.dtype)
 
 
 @op("multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", rule=None, layout="contiguous", differentiable=False,

@@ -313,7 +313,7 @@ def _(grad, self, result, p):
     return T.where(flat, 0, grad * T.prim("pow", ratio, T.const(p - 1, self.dtype)))
 
 
-@op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="norm", on="linalg",
+@op("vector_norm(Tensor self, Scalar! ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", on="linalg",
     layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The `ord`-norm of vectors: (sum of abs(x)**ord) ** (1/ord)."""
@@ -324,7 +324,7 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     return drop_dims(_power_norm(x, ord, dims), dims, keepdim)
 
 
-@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", rule="norm", layout="contiguous",
+@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", layout="contiguous",
     node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
@@ -405,12 +405,6 @@ def trace(x):
     return drop_dims(T.reduce("sum", T.load(x, [i, i], shape=(length,)), (0,)), (0,), False)
 
 
-@trace.gradient("self")
-def _(grad, self):
-    i, j = T.iota(self.shape[0], 0, 2), T.iota(self.shape[1], 1, 2)
-    return T.where(T.prim("eq", i, j), T.expand(T.reshape(grad, (1, 1)), self.shape), 0)
-
-
 def _running(name, better, doc):
     """cummax, cummin: the running extreme and where it was last met; NaN stays once met."""
     def body(x, dim):
@@ -439,7 +433,7 @@ def nanmean(x, dim, keepdim, dtype):
 
 
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, layout="contiguous",
-    out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", samples=reduction(keepdim=False, name="dim"))
+    out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", unreached=True, samples=reduction(keepdim=False, name="dim"))
 def diff(self, n, dim, prepend, append):
     """The difference of neighbours along `dim`, `n` times over; `prepend` and `append` are joined on first."""
     if self.ndim == 0:

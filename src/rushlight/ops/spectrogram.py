@@ -41,7 +41,7 @@ def _stft_layout(given):
 
 
 @op("stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode='reflect', bool normalized=False, "
-    "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor", out=False, layout=_stft_layout, node="TransposeBackward0",
+    "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor", once=True, out=False, layout=_stft_layout, node="TransposeBackward0",
     samples=transforms("stft", 0))
 def stft(self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window):
     """The Fourier transforms of a signal's overlapping windows, `hop_length` apart: [..., frequency, frame]."""

@@ -130,7 +130,8 @@ def _(grad, self, UPLO):
 
 # -------------------------------------------------------------------------------------------------------------- general matrices
 WIDER = {"f32": "f64", "c64": "c128"}
-SMALL = 32             # Up to this order double precision costs little more than single, and eigenvectors of matrices far from normal need its digits.
+SMALL = 32             # Up to this order double precision costs little more than single. Eigenvectors of matrices far from normal need its digits; and the gradient of an
+                       # SVD divides by the gaps between values, and takes LAPACK's rounding with it.
 
 
 def _eig(a, vectors):
@@ -195,6 +196,10 @@ SVD_ERRORS = lambda batched: [failure("linalg.svd", NOT_CONVERGED, batched), fai
 def _svd(a, full):
     batch, m, n = a.shape[:-2], a.shape[-2], a.shape[-1]
     k = smaller(a)
+    wide = WIDER.get(a.dtype)
+    if wide is not None and m <= SMALL and n <= SMALL:
+        u, s, vh = _svd(T.cast(a, wide), full)
+        return T.cast(u, a.dtype), T.cast(s, T.real_dtype(a.dtype)), T.cast(vh, a.dtype)
     height, width = (m, n) if full else (k, k)
     u, s, vh, _ = routine("lapack_svd", batch, [((height, m), a.dtype), ((k,), T.real_dtype(a.dtype)), ((n, width), a.dtype), ((), "i32")], [columns(a, batch)],
                           (m, n, int(full), 1), SVD_ERRORS(a.ndim > 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight import Tensor
 
-from .optimizer import Optimizer, number
+from .optimizer import Optimizer, number, refuse_sparse
 
 __all__ = ["Adafactor"]
 
@@ -43,9 +43,10 @@ class Adafactor(Optimizer):
         loss = self._loss_of(closure)
         with rl.no_grad():
             for group in self.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        self._step_one(group, param, self.state[param])
+                params = [param for param in group["params"] if param.grad is not None]
+                refuse_sparse(params, "Adafactor does not support sparse gradients")
+                for param in params:
+                    self._step_one(group, param, self.state[param])
         return loss
 
     def _step_one(self, group: dict, param: Tensor, state: dict) -> None:

@@ -6,7 +6,7 @@ import math
 import rushlight as rl
 from rushlight import Tensor
 
-from .optimizer import Optimizer, number
+from .optimizer import Optimizer, number, refuse_sparse
 
 __all__ = ["Muon"]
 
@@ -57,9 +57,10 @@ class Muon(Optimizer):
         loss = self._loss_of(closure)
         with rl.no_grad():
             for group in self.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        self._step_one(group, param)
+                params = [param for param in group["params"] if param.grad is not None]
+                refuse_sparse(params, "Muon does not support sparse gradients")
+                for param in params:
+                    self._step_one(group, param)
         return loss
 
     def _step_one(self, group: dict, param: Tensor) -> None:

@@ -46,9 +46,10 @@ class Adagrad(PerElementOptimizer):
 
     def _sparse_step(self, group, param, gradient, step, state):
         """Only what has a gradient moves, and only its sum of squares grows."""
+        from ..sparse.tensor import sparse_like
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         gradient = (-gradient if group["maximize"] else gradient).coalesce()
         squares = state["sum"].add_(gradient.pow(2)).sparse_mask(gradient)
         rate = group["lr"] / (1 + (step - 1) * group["lr_decay"])
-        param.add_(rl.sparse_coo_tensor(gradient.indices(), gradient.values() / (squares.values().sqrt() + group["eps"]), param.shape, is_coalesced=True), alpha=-rate)
+        param.add_(sparse_like(gradient, gradient.values() / (squares.values().sqrt() + group["eps"])), alpha=-rate)

@@ -4,8 +4,7 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight import Tensor
 
-from .optimizer import Optimizer, StepCounters, check_flags, check_lr, number, run_update
-from .per_element import real
+from .optimizer import Optimizer, StepCounters, check_flags, check_lr, number, refuse_sparse, run_update
 
 __all__ = ["Adam", "AdamW"]
 
@@ -54,6 +53,7 @@ class Adam(Optimizer):
             params = [param for param in group["params"] if param.grad is not None]
             if not params:
                 continue
+            refuse_sparse(params, "Adam does not support sparse gradients, please consider SparseAdam instead")
             with rl.no_grad():
                 self._start_state(group, params)
             states = [self.state[param] for param in params]
@@ -91,7 +91,8 @@ class Adam(Optimizer):
         # Parameters that joined late have other bias corrections: one launch for each number of steps, nearly always one in all.
         batches: dict[float, list] = {}
         for param, state, step in zip(params, states, steps):
-            batches.setdefault(step.item(), []).append((real(param), real(param.grad), *(real(state[name]) for name in names)))
+            row = (param, param.grad, *(state[name] for name in names))
+            batches.setdefault(step.item(), []).append(tuple(map(rl.view_as_real, row)) if param.is_complex() else row)
         for step, rows in batches.items():
             step_size = lr / (1 - beta1 ** step)
             root = (1 - beta2 ** step) ** 0.5

@@ -117,7 +117,7 @@ class LBFGS(Optimizer):
     def _flat_gradient(self) -> Tensor:
         parts = []
         for param in self._params:
-            part = param.new_zeros(param.numel()) if param.grad is None else param.grad.reshape(-1)
+            part = param.new_zeros(param.numel()) if param.grad is None else param.grad.to_dense().reshape(-1)
             parts.append(rl.view_as_real(part).reshape(-1) if part.is_complex() else part)
         return rl.cat(parts)
 

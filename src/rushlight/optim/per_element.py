@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import rushlight as rl
 from rushlight import Tensor, registry
 
-from .optimizer import Optimizer, StepCounters, is_sparse, number, run_update
+from .optimizer import Optimizer, StepCounters, is_sparse, number, refuse_sparse, run_update
 
 
 class Update(NamedTuple):
@@ -21,7 +21,7 @@ class Update(NamedTuple):
     choices: tuple                  # (name, value) pairs that choose the formula
 
 
-def real(tensor: Tensor) -> Tensor:
+def _real(tensor: Tensor) -> Tensor:
     """A complex tensor as pairs of reals: the formulas treat both parts alike."""
     return rl.view_as_real(tensor) if tensor.is_complex() else tensor
 
@@ -61,6 +61,8 @@ class PerElementOptimizer(Optimizer):
             params = [param for param in group["params"] if param.grad is not None]
             if not params:
                 continue
+            if type(self)._sparse_step is PerElementOptimizer._sparse_step:
+                refuse_sparse(params, f"{type(self).__name__} does not support sparse gradients")
             with rl.no_grad():
                 self._start(group, params)
             if group.get("differentiable"):
@@ -83,19 +85,21 @@ class PerElementOptimizer(Optimizer):
                 self._sparse_step(plain, param, param.grad, step.item(), state)
                 continue
             update = self._update(plain, step.item(), state)
-            batches.setdefault(update, []).append((real(param), real(param.grad), *(real(state[name]) for name in update.state)))
+            row = (param, param.grad, *(state[name] for name in update.state))
+            batches.setdefault(update, []).append(tuple(map(_real, row)) if param.is_complex() else row)
         for update, rows in batches.items():
             run_update(update.op, [list(column) for column in zip(*rows)], update.scalars, **dict(update.choices))
 
     def _sparse_step(self, group: dict, param: Tensor, gradient: Tensor, step: float, state: dict) -> None:
-        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+        """The update by a sparse gradient; optimizers that have none refuse it."""
+        raise NotImplementedError(f"{type(self).__name__}: sparse gradients")
 
     def _recorded_step(self, group: dict, param: Tensor) -> None:
         state = self.state[param]
         state["step"] = state["step"] + 1
         update = self._update(group, state["step"], state)
         body = registry.find(update.op).body
-        new, *kept = body(real(param), real(param.grad), *(real(state[name]) for name in update.state), *update.scalars, **dict(update.choices))
+        new, *kept = body(_real(param), _real(param.grad), *(_real(state[name]) for name in update.state), *update.scalars, **dict(update.choices))
         back = rl.view_as_complex if param.is_complex() else lambda value: value
         param.copy_(back(new))
         for name, value in zip(update.state, kept):

@@ -101,7 +101,7 @@ class SGD(Optimizer):
                 state = self.state[param]
                 buffer = state.get("momentum_buffer")
                 if buffer is None:
-                    buffer = gradient.clone()
+                    buffer = gradient.detach().clone()                 # as torch has it: momentum begins as a number, whatever the first gradient came from
                 else:
                     buffer = buffer * momentum + gradient * (1 - group["dampening"])
                 state["momentum_buffer"] = buffer

@@ -41,6 +41,7 @@ class SparseAdam(Optimizer):
         return loss
 
     def _update(self, group: dict, param) -> None:
+        from ..sparse.tensor import sparse_like
         state = self.state[param]
         if not state:
             state.update(step=0, exp_avg=zeros_like(param), exp_avg_sq=zeros_like(param))
@@ -50,7 +51,7 @@ class SparseAdam(Optimizer):
             return
         beta1, beta2 = group["betas"]
         values = gradient.values()
-        moved = lambda new: rl.sparse_coo_tensor(gradient.indices(), new, param.shape, is_coalesced=True)
+        moved = lambda new: sparse_like(gradient, new)
         mean, square = (state[name].sparse_mask(gradient).values() for name in ("exp_avg", "exp_avg_sq"))
         mean_change, square_change = (values - mean) * (1 - beta1), (values * values - square) * (1 - beta2)
         state["exp_avg"].add_(moved(mean_change))

@@ -4,14 +4,15 @@ from __future__ import annotations
 import rushlight as rl
 
 from .. import _C
+from ..ops.common import wrap_dim
 from .convert import coalesce, compressed, looked_up, to_coo, to_dense
 from .dispatch import handles
 from .pattern import COO, WORDS, Pattern
-from .tensor import assemble, is_sparse, refuse, sparse_like, values_at, values_of
+from .tensor import assemble, check_cast, is_sparse, refuse, sparse_like, values_at, values_of
 
 # f(0) = 0: only the stored values change. The first ones are linear: a place that is there twice may stay so.
 LINEAR = ("neg negative positive conj_physical deg2rad rad2deg real conj resolve_conj resolve_neg _to_dtype")
-KEEP_ZERO = ("abs absolute asin arcsin asinh arcsinh atan arctan atanh arctanh ceil erf erfinv expm1 floor frac isinf isnan isneginf isposinf log1p nan_to_num relu round "
+KEEP_ZERO = ("abs absolute angle asin arcsin asinh arcsinh atan arctan atanh arctanh ceil erf erfinv expm1 floor frac isinf isnan isneginf isposinf log1p nan_to_num relu round "
              "sgn sign signbit sin sinh sqrt square tan tanh trunc fix")
 
 
@@ -35,7 +36,7 @@ def _number(value) -> bool: return not isinstance(value, _C.Tensor) or value.dim
 
 
 # -------------------------------------------------------------------------------------------------------------------- sums
-@handles("add")
+@handles("add", dense_first=True)
 def add(input, other, *, alpha=1):
     if not is_sparse(input):
         if not isinstance(input, _C.Tensor) or input.dim() == 0 and other.dim(): _no_dense_result("add", other)
@@ -64,16 +65,17 @@ def _no_dense_result(name, s):
     refuse(name, s)
 
 
-@handles("sub", "subtract")
+@handles("sub", "subtract", dense_first=True)
 def sub(input, other, *, alpha=1): return add(input, other, alpha=-alpha)
 
 
-@handles("add_", in_place=True)
+@handles("add_", dense_first=True)
 def add_(input, other, *, alpha=1):
     if is_sparse(input):
         if not is_sparse(other): _no_dense_result("add", input)
-        return input._become(add(input, other, alpha=alpha).to(input.dtype))
+        return input._become(add(input, other, alpha=alpha))
     _same_size("add", input, other)
+    check_cast(rl.result_type(input, other), input.dtype)
     pattern, values = other._pattern, values_of(other)
     values = (values if alpha == 1 else values * alpha).to(input.dtype)
     if pattern.sparse_dim == 1: return input.index_add_(0, pattern.places()[0], values)
@@ -81,12 +83,12 @@ def add_(input, other, *, alpha=1):
     return input.index_put_(tuple(pattern.places()), values, accumulate=True)
 
 
-@handles("sub_", "subtract_", in_place=True)
+@handles("sub_", "subtract_", dense_first=True)
 def sub_(input, other, *, alpha=1): return add_(input, other, alpha=-alpha)
 
 
 # ----------------------------------------------------------------------------------------------------------- products
-@handles("mul", "multiply")
+@handles("mul", "multiply", dense_first=True)
 def mul(input, other):
     s, o = (input, other) if is_sparse(input) else (other, input)
     if is_sparse(o): return _intersection(s, o)
@@ -120,11 +122,11 @@ def _divided(func, input, other, **kwargs):
     return sparse_like(s, func(values_of(s), other, **kwargs))
 
 
-for _name in ("div", "divide", "true_divide"): handles(_name, with_function=True)(_divided)
-handles("floor_divide", with_function=True)(lambda func, input, other: _divided(rl.div, input, other, rounding_mode="floor"))
+for _name in ("div", "divide", "true_divide"): handles(_name, with_function=True, dense_first=True)(_divided)
+handles("floor_divide", with_function=True, dense_first=True)(lambda func, input, other: _divided(rl.div, input, other, rounding_mode="floor"))
 
 
-@handles("pow")
+@handles("pow", dense_first=True)
 def pow(input, exponent):
     if not is_sparse(input) or not _number(exponent): refuse("pow", input if is_sparse(input) else exponent)
     if exponent == 0:
@@ -132,6 +134,18 @@ def pow(input, exponent):
     if not exponent > 0: refuse("pow", input)
     s = coalesce(input) if input.layout is COO else input
     return sparse_like(s, values_of(s) ** exponent)
+
+
+@handles("float_power")
+def float_power(input, exponent): return pow(input.to(rl.complex128 if input.dtype.is_complex else rl.float64), exponent)
+
+
+@handles("ldexp")
+def ldexp(input, other): return mul(input, 2.0 ** other)
+
+
+@handles("dist", dense_first=True)
+def dist(input, other, p=2): return rl.norm(input - other, p)
 
 
 # --------------------------------------------------------------------------------------------------- copies and fillings
@@ -145,7 +159,7 @@ def clone(input, *, memory_format=None):
 def detach(input): return input.data
 
 
-@handles("zero_", in_place=True)
+@handles("zero_")
 def zero_(input): return input._become(_empty_like(input))
 
 
@@ -157,7 +171,21 @@ def _empty_like(s, dtype=None):
     return assemble(Pattern(COO, s.shape, (rl.empty((pattern.sparse_dim, 0), dtype=rl.int64),)), rl.empty(pattern.value_shape(0), dtype=dtype or s.dtype))
 
 
-@handles("zeros_like", "empty_like")
+def _filled(func, input, *args, requires_grad=False, **kwargs):
+    """What is stored becomes something else. (Of a COO tensor torch does not do it: zeros that are not stored would be expected to change.)"""
+    if input.layout is COO: refuse(func.__name__, input)
+    return sparse_like(input, func(values_of(input), *args, **kwargs)).requires_grad_(requires_grad)
+
+
+for _name in ("fill", "full_like", "ones_like", "rand_like", "randn_like"): handles(_name, with_function=True)(_filled)
+
+
+@handles("empty_like")
+def empty_like(input, **options):
+    return zeros_like(input, **options) if input.layout is COO or options.get("layout") is not None else _filled(rl.empty_like, input, **options)
+
+
+@handles("zeros_like")
 def zeros_like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, memory_format=None):
     if layout is _C.strided: return rl.zeros(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
     if layout is not None and layout is not input.layout: refuse("zeros_like", input)
@@ -171,11 +199,11 @@ def new_zeros(input, *size, dtype=None, layout=None, device=None, pin_memory=Fal
     return zeros(size, input.layout, dtype or input.dtype, requires_grad)
 
 
-@handles("copy_", in_place=True)
+@handles("copy_", dense_first=True)
 def copy_(input, src, non_blocking=False):
     if is_sparse(input) != is_sparse(src):
         raise RuntimeError("copy_() between dense and sparse Tensors is not implemented! Found self type = "
-                           f"{input.type()} and src type = {src.type()}")
+                           f"{WORDS[input.layout]} and src type = {WORDS[src.layout]}")
     _same_size("copy_", input, src)
     if input.layout is not src.layout: refuse("copy_", src)
     return input._become(clone(src.data).to(input.dtype))
@@ -191,8 +219,14 @@ def any(input, *args, **kwargs):
     return values_of(input).any()
 
 
-@handles("norm", "linalg_vector_norm", "vector_norm")
+@handles("norm")
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
-    if dim is not None or keepdim or dtype is not None: refuse("norm", input)
+    if keepdim or dtype is not None or dim not in (None, ()) and sorted(wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)) != list(range(input.dim())):
+        raise RuntimeError(f"norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input: norm of layout {input.layout}, "
+                           f"dim={dim}, keepdim={keepdim}, dtype={dtype}")
     s = coalesce(input) if input.layout is COO else input
     return values_of(s).reshape(-1).norm(2 if p == "fro" else p)
+
+
+@handles("linalg_vector_norm", "vector_norm")
+def vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None): return norm(input, ord, dim, keepdim, dtype)

@@ -73,14 +73,11 @@ def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, layou
             raise TypeError("sparse_coo_tensor() missing 1 required positional arguments: \"values\"")
         return zeros(tuple(size), COO, dtype, requires_grad)
     indices, values = _as_tensor(indices).to(rl.int64), _values(values, dtype, requires_grad)
-    if values.dim() == 0: values = values.expand(indices.shape[-1] if indices.dim() else 1)
+    if values.dim() == 0: values = values.reshape(1)
     if size is None:
         if indices.dim() != 2:
             raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
-        low = indices.amin(1).tolist() if indices.numel() else []
-        for d, least in enumerate(low):
-            if least < 0: raise RuntimeError(f"found negative index {least} for dim {d}")
-        size = ([n + 1 for n in indices.amax(1).tolist()] if indices.numel() else [0] * indices.shape[0]) + list(values.shape[1:])
+        size = ([max(n + 1, 0) for n in indices.amax(1).tolist()] if indices.numel() else [0] * indices.shape[0]) + list(values.shape[1:])
     if indices.dim() == 1: indices = indices.unsqueeze(1 if values.dim() == 1 and values.shape[0] == 1 else 0).expand(indices.shape[0], values.shape[0])
     check_coo(indices, values, tuple(size), coalesced=bool(is_coalesced) and _checked(check_invariants))
     out = assemble(Pattern(COO, size, (indices.detach(),), coalesced=bool(is_coalesced) or indices.shape[1] == 0), values)

@@ -8,7 +8,7 @@ import rushlight as rl
 from .. import _C
 from ..autograd.function import Function
 from .pattern import COMPRESSED, COO, CSC, CSR, WORDS, Pattern, grouped, outer_of, places_of_keys
-from .tensor import assemble, bare, is_sparse, named, refuse, values_at, values_of
+from .tensor import assemble, bare, is_sparse, layout_error, named, refuse, values_at, values_of
 
 
 def summed(values, groups, count):
@@ -22,7 +22,7 @@ def summed(values, groups, count):
 def coalesce(s):
     """Each place once, in order; what a place had several times is added up."""
     if s.layout is not COO:
-        raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {WORDS[s.layout]}")
+        layout_error("coalesce", "sparse coordinate", s)
     return s if s._pattern.coalesced else _merged(s)
 
 
@@ -197,5 +197,5 @@ def zeros(size, layout, dtype=None, requires_grad=False):
         lines = size[0] if layout is CSR else size[1]
         pattern = Pattern(layout, size, (rl.zeros(lines + 1, dtype=rl.int64), rl.empty(0, dtype=rl.int64)))
     else:
-        raise NotImplementedError(f"a tensor of shape {tuple(size)} and layout {layout} is not available")
+        raise NotImplementedError(f"zeros(): a tensor of the shape {list(size)} and layout {layout} is not available")
     return bare(pattern, rl.empty(0, dtype=dtype)).requires_grad_(requires_grad)

@@ -5,10 +5,9 @@ import rushlight as rl
 
 from . import arithmetic, products, reductions, shapes  # noqa: F401  (they register what operators do)
 from .convert import coalesce as _coalesce
-from .convert import sparse_mask, to_dense, to_sparse
-from .pattern import COO, CSC, CSR, Pattern, check_coo
-from .shapes import layout_error
-from .tensor import bare, is_sparse, values_of
+from .convert import sparse_mask, to_dense, to_sparse  # noqa: F401  (methods as they are)
+from .pattern import COO, CSC, CSR, INDICES, Pattern, check_coo, check_dims
+from .tensor import bare, is_sparse, layout_error, refuse, values_of
 
 
 def to_sparse_coo(self): return to_sparse(self)
@@ -45,7 +44,7 @@ def values(self):
 
 
 def _only_sparse(self, name):
-    if not is_sparse(self): raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: the tensor is strided, not sparse")
+    if not is_sparse(self): refuse(name, self)
     return self
 
 
@@ -62,8 +61,8 @@ def _part(name, layout, which, words):
     return part
 
 
-crow_indices, col_indices = (_part(n, CSR, k, "sparse row compressed") for k, n in enumerate(("crow_indices", "col_indices")))
-ccol_indices, row_indices = (_part(n, CSC, k, "sparse column compressed") for k, n in enumerate(("ccol_indices", "row_indices")))
+crow_indices, col_indices = (_part(n, CSR, k, "sparse row compressed") for k, n in enumerate(INDICES[CSR]))
+ccol_indices, row_indices = (_part(n, CSC, k, "sparse column compressed") for k, n in enumerate(INDICES[CSC]))
 
 
 def sparse_dim(self): return self._pattern.sparse_dim if is_sparse(self) else 0
@@ -79,9 +78,8 @@ def _coalesced_(self, coalesced):
 
 
 def _resized(self, size, sparse_dims, dense_dims, name):
-    pattern = _coo(self, name)
-    if sparse_dims + dense_dims != len(size):
-        raise RuntimeError(f"number of dimensions must be sparse_dim ({sparse_dims}) + dense_dim ({dense_dims}), but got {len(size)}")
+    pattern = _coo(_only_sparse(self, name), name)
+    check_dims(size, sparse_dims, dense_dims)
     return pattern
 
 
@@ -92,22 +90,11 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
         raise RuntimeError(f"changing the number of sparse dimensions (from {pattern.sparse_dim} to {sparse_dim}) on a non-empty sparse tensor is not supported.")
     if not pattern.nnz: return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
     check_coo(pattern.indices[0], self._stored, size)
-    return _as(self, bare(pattern.resized(size), self._stored))
+    return self._become(bare(pattern.resized(size), self._stored), resize=True)
 
 
 def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
     """Another size, and nothing stored."""
     _resized(self, size, sparse_dim, dense_dim, "sparse_resize_and_clear_")
     empty = rl.empty((0, *tuple(size)[sparse_dim:]), dtype=self.dtype)
-    return _as(self, bare(Pattern(COO, tuple(size), (rl.empty((sparse_dim, 0), dtype=rl.int64),)), empty))
-
-
-def _as(self, other):
-    """The same object with another size: only one outside the graph may change it."""
-    if self.requires_grad: raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    with rl._C.disable_torch_function(): rl.Tensor.resize_(self, other.shape)          # of the object, which has no data
-    return self._become(other)
-
-
-__all__ = ["ccol_indices", "coalesce", "col_indices", "crow_indices", "dense_dim", "indices", "is_coalesced", "row_indices", "sparse_dim", "sparse_mask", "sparse_resize_",
-           "sparse_resize_and_clear_", "to_dense", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values"]
+    return self._become(bare(Pattern(COO, tuple(size), (rl.empty((sparse_dim, 0), dtype=rl.int64),)), empty), resize=True)

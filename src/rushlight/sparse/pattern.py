@@ -13,6 +13,7 @@ from .. import _C
 COO, CSR, CSC = _C.sparse_coo, _C.sparse_csr, _C.sparse_csc
 COMPRESSED = (CSR, CSC, _C.sparse_bsr, _C.sparse_bsc)
 WORDS = {_C.strided: "Strided", COO: "Sparse", CSR: "SparseCsr", CSC: "SparseCsc", _C.sparse_bsr: "SparseBsr", _C.sparse_bsc: "SparseBsc"}
+INDICES = {COO: ("indices",), CSR: ("crow_indices", "col_indices"), CSC: ("ccol_indices", "row_indices")}            # what the parts of a pattern are called
 LARGEST = 2 ** 63 - 1
 
 
@@ -99,6 +100,11 @@ def outer_of(lines, count):
 
 
 # ------------------------------------------------------------------------------------------------------------- validation
+def check_dims(size, sparse_dim, dense_dim) -> None:
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+
+
 def check_coo(indices, values, size, coalesced=False) -> None:
     """torch's errors, and one it leaves out unless asked: an index beyond the size would be read elsewhere."""
     if indices.dim() != 2:
@@ -106,9 +112,8 @@ def check_coo(indices, values, size, coalesced=False) -> None:
     if values.dim() < 1 or indices.shape[1] != values.shape[0]:
         raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: "
                            f"{values.shape[0] if values.dim() else values.numel()}")
-    sparse_dim, dense_dim = indices.shape[0], values.dim() - 1
-    if len(size) != sparse_dim + dense_dim:
-        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+    sparse_dim = indices.shape[0]
+    check_dims(size, sparse_dim, values.dim() - 1)
     wanted = [values.shape[0], *size[sparse_dim:]]
     if list(values.shape) != wanted:
         raise RuntimeError(f"values has incorrect size, expected {wanted}, got {list(values.shape)}")
@@ -128,12 +133,10 @@ def check_coo(indices, values, size, coalesced=False) -> None:
             raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 
-_NAMES = {CSR: ("crow_indices", "col_indices", "nrows", "ncols"), CSC: ("ccol_indices", "row_indices", "ncols", "nrows")}
-
-
 def check_compressed(layout, outer, inner, values, size, ordered=False) -> None:
     """What makes indices of rows one after the other meaningful."""
-    outer_name, inner_name, lines, across = _NAMES[layout]
+    outer_name, inner_name = INDICES[layout]
+    lines, across = ("nrows", "ncols") if layout is CSR else ("ncols", "nrows")
     if outer.dim() > 1 or values.dim() and inner.dim() > 1:
         raise NotImplementedError(f"batches of {layout} matrices are not available: {outer_name} has {outer.dim()} dimensions; make one tensor per matrix")
     if len(size) < 2 or len(size) != 1 + values.dim():

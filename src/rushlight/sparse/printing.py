@@ -4,15 +4,14 @@ from __future__ import annotations
 from .._C import bool as bool_
 from .._C import int64
 from .._tensor_str import _content, _default_dtypes, _history, _with_suffixes
-from .pattern import COO, CSR
+from .pattern import COO, INDICES
 
 _START = "tensor("
 _INDENT = " " * len(_START)
 
 
 def text(s) -> str:
-    names = {COO: ("indices",), CSR: ("crow_indices", "col_indices")}.get(s.layout, ("ccol_indices", "row_indices"))
-    parts = [_part(name, tensor) for name, tensor in zip((*names, "values"), (*s._pattern.indices, s._stored))]
+    parts = [_part(name, tensor) for name, tensor in zip((*INDICES[s.layout], "values"), (*s._pattern.indices, s._stored))]
     suffixes = [f"size={tuple(s.shape)}", f"nnz={s._pattern.nnz}"]
     if s.dtype not in (*_default_dtypes(), int64, bool_): suffixes.append(f"dtype={s.dtype}")
     suffixes += [f"layout={s.layout}", *_history(s)]

@@ -1,20 +1,20 @@
 """Matrix products in which a factor is sparse.
 
-`torch.mm` and `@` have the gradient of every element of a sparse factor, a dense one; `torch.sparse.mm` and `addmm` that of its stored elements, a sparse one.
+`torch.mm` and `@` have the gradient of every element of a sparse factor (a dense one, beside a dense factor); `torch.sparse.mm` and `addmm` that of its stored elements.
 """
 from __future__ import annotations
+
+import functools
 
 import rushlight as rl
 
 from .. import registry
 from ..autograd.function import Function
-from .convert import compressed, to_coo
-from .dispatch import handles
+from ..functions import _name
+from .convert import compressed, to_coo, zeros
+from .dispatch import handles, written
 from .pattern import COO, CSR, Pattern
 from .tensor import assemble, is_sparse, named, refuse, sparse_like, values_of
-
-_TYPES = {rl.float32: "Float", rl.float64: "Double", rl.float16: "Half", rl.bfloat16: "BFloat16", rl.int64: "Long", rl.int32: "Int", rl.complex64: "ComplexFloat",
-          rl.complex128: "ComplexDouble", rl.bool: "Bool"}
 
 
 def _sparse_dense(rows, columns, values, dense, count): return registry.find("_sparse_dense_mm").op.function(rows, columns, values, dense, count)
@@ -32,7 +32,7 @@ def _check(a, b):
             raise RuntimeError(f"addmm: Argument #3 (dense): Expected dim 0 size {a.shape[1]}, got {b.shape[0]}")
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected scalar type {_TYPES.get(a.dtype, a.dtype)} but found {_TYPES.get(b.dtype, b.dtype)}")
+        raise RuntimeError(f"expected scalar type {_name(a.dtype)} but found {_name(b.dtype)}")
 
 
 def product(a, b):
@@ -70,37 +70,37 @@ def _adjoint(m):
 
 
 def full_product(a, b):
-    sparse = [m for m in (a, b) if is_sparse(m)]
-    if len(sparse) == 1 and sparse[0].requires_grad:
-        _check(a, b)
-        return _Product.apply(a, b)
-    return product(a, b)
+    return _Product.apply(a, b) if any(is_sparse(m) and m.requires_grad for m in (a, b)) else product(a, b)
 
 
 def _sparse_sparse(a, b):
     """Each stored (i, k) of a meets the stored elements of row k of b; what falls on one place is added up."""
-    layout = a.layout if a.layout is b.layout else COO
+    layout = COO if COO in (a.layout, b.layout) else CSR
     a, b = compressed(a, CSR), compressed(b, CSR)
     rows = [i.to(rl.int64) for s in (a, b) for i in s._pattern.indices]
     left, right, places, outer, inner = registry.find("_sparse_sparse_terms").op.function(*rows, b.shape[1])
     values = registry.find("_sparse_term_sums").op.function(left, right, places, values_of(a), values_of(b), inner.shape[0])
     out = assemble(Pattern(CSR, (a.shape[0], b.shape[1]), (outer, inner)), values)
-    return out if layout is CSR else to_coo(out) if layout is COO else compressed(out, layout)
+    return out if layout is CSR else to_coo(out)
 
 
 # ------------------------------------------------------------------------------------------------------ torch's names
-@handles("mm", "spmm")
+@handles("mm", "spmm", dense_first=True)
 def mm(input, mat2): return full_product(input, mat2)
 
 
-@handles("mv")
+@handles("mv", dense_first=True)
 def mv(input, vec):
     if is_sparse(vec): refuse("mv", vec)
     if vec.dim() != 1: raise RuntimeError(f"mv: expected a vector, got a tensor of {vec.dim()} dimensions")
     return full_product(input, vec.unsqueeze(1)).squeeze(1)
 
 
-@handles("bmm")
+@handles("addmv", dense_first=True)
+def addmv(input, mat, vec, *, beta=1, alpha=1): return _added(input, mv(mat, vec), beta, alpha)
+
+
+@handles("bmm", dense_first=True)
 def bmm(input, mat2):
     if not is_sparse(input) or is_sparse(mat2) or input.layout is not COO or input._pattern.sparse_dim != 3: refuse("bmm", input if is_sparse(input) else mat2)
     if mat2.dim() != 3 or mat2.shape[0] != input.shape[0] or mat2.shape[1] != input.shape[2]:
@@ -111,7 +111,7 @@ def bmm(input, mat2):
     return flat.reshape(count, n, mat2.shape[2])
 
 
-@handles("matmul")
+@handles("matmul", dense_first=True)
 def matmul(input, other):
     if input.dim() == 2 and other.dim() == 2: return full_product(input, other)
     if input.dim() == 2 and other.dim() == 1: return mv(input, other)
@@ -120,7 +120,7 @@ def matmul(input, other):
     refuse("matmul", input if is_sparse(input) else other)
 
 
-@handles("addmm")
+@handles("addmm", dense_first=True)
 def addmm(input, mat1, mat2, *, beta=1, alpha=1): return _added(input, full_product(mat1, mat2), beta, alpha)
 
 
@@ -132,11 +132,22 @@ def _added(input, made, beta, alpha):
     return input.expand(made.shape) + made if not is_sparse(input) else input + made
 
 
-@handles("linear")
+@handles("linear", dense_first=True)
 def linear(input, weight, bias=None):
-    if input.dim() != 2 or weight.dim() != 2: refuse("linear", input if is_sparse(input) else weight)
-    out = full_product(input, weight.t())
+    if is_sparse(input): out = matmul(input, weight.t())
+    elif weight.dim() != 2: refuse("linear", weight)
+    else: out = full_product(input.reshape(-1, input.shape[-1]), weight.t()).reshape(*input.shape[:-1], weight.shape[0])
     return out if bias is None else out + bias
+
+
+@handles("matrix_power")
+def matrix_power(input, n):
+    if n < 1: refuse("matrix_power", input)
+    return functools.reduce(full_product, [input] * n)
+
+
+@handles("multi_dot")
+def multi_dot(tensors): return functools.reduce(rl.matmul, tensors)
 
 
 # ------------------------------------------------------------------------------------------------------- torch.sparse
@@ -191,17 +202,35 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     sampled = _sampled(rows, columns, mat1, mat2.t().contiguous())
     sampled = sampled if alpha == 1 else sampled * alpha
     made = sparse_like(input, sampled if beta == 0 else sampled + (values_of(input) if beta == 1 else values_of(input) * beta))
-    if out is None: return made
-    from .dispatch import _written
-    return _written("sampled_addmm", out, made)
+    return made if out is None else written("sampled_addmm", out, made)
 
 
 def hspmm(mat1, mat2):
     """The product of a COO matrix with a dense one, of which only the rows that have elements are stored."""
+    _need_sparse_and_dense("hspmm", mat1, mat2)
     _check(mat1, mat2)
     rows, places = rl.unique(mat1._pattern.places()[0], return_inverse=True)
     values = _sparse_dense(places, mat1._pattern.places()[1], values_of(mat1), mat2, rows.shape[0])
     return assemble(Pattern(COO, (mat1.shape[0], mat2.shape[1]), (rows.unsqueeze(0),)), values)
+
+
+def _need_sparse_and_dense(name, mat1, mat2):
+    if not is_sparse(mat1) or is_sparse(mat2):
+        raise RuntimeError(f"{name}: Argument #2: matrices expected, a sparse one and a dense one, got the layouts {mat1.layout} and {mat2.layout}")
+
+
+def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """`beta * input + alpha * (mat1 @ mat2)` as a sparse tensor: `mat2` is dense, the others are sparse."""
+    _need_sparse_and_dense("sspaddmm", mat1, mat2)
+    rows = hspmm(mat1, mat2)
+    places = rl.cartesian_prod(rows._pattern.places()[0], rl.arange(mat2.shape[1])).reshape(-1, 2).t()
+    made = assemble(Pattern(COO, rows.shape, (places,), coalesced=False), values_of(rows).reshape(-1))
+    return input * beta + made * alpha
+
+
+def smm(input, mat):
+    """The product of a sparse matrix with a dense one as a sparse tensor."""
+    return sspaddmm(zeros((input.shape[0], mat.shape[1]), COO, input.dtype), input, mat, beta=0)
 
 
 def spmm(input, mat2):
@@ -209,4 +238,4 @@ def spmm(input, mat2):
     return rl.mm(input, mat2)
 
 
-__all__ = ["full_product", "hspmm", "product", "sampled_addmm", "sparse_addmm", "sparse_mm", "spmm"]
+__all__ = ["full_product", "hspmm", "product", "sampled_addmm", "smm", "sparse_addmm", "sparse_mm", "spmm", "sspaddmm"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 import rushlight as rl
 
 from ..autograd.function import Function
+from ..functions import _name
+from ..ops.common import wrap_dim
 from .convert import coalesce, compressed, summed, to_coo
 from .dispatch import handles
 from .pattern import COO, Pattern, flat_keys, grouped, places_of_keys
-from .shapes import unsqueeze, wrapped
+from .shapes import unsqueeze
 from .tensor import assemble, is_sparse, named, refuse, sparse_like, values_of
 
 
@@ -32,26 +34,25 @@ def sum_(input, dim=None, keepdim=False, *, dtype=None):
         return _Sum.apply(input) if input.requires_grad else input._stored.sum()
     if input.layout is not COO and not keepdim:
         raise RuntimeError(f"reduction operations on {str(input.layout)[-3:].upper()} tensors with keepdim=False is unsupported")
-    dims = sorted(wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
+    dims = sorted(wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim))
     out = sparse_sum(to_coo(input), dims)
     if not keepdim: return out
-    if not is_sparse(out): out = _as_sparse(out, input)
+    if not is_sparse(out): out = _as_sparse(out)
     for d in dims: out = unsqueeze(out, d)
     return out if input.layout is COO else compressed(out, input.layout)
 
 
-def _as_sparse(dense, like):
+def _as_sparse(dense):
     """A dense result as a sparse tensor of no sparse dimensions."""
     return assemble(Pattern(COO, dense.shape, (rl.empty((0, 1), dtype=rl.int64),)), dense.unsqueeze(0))
 
 
 def sparse_sum(input, dim=None, dtype=None):
     """The sum of the elements along `dim` (all of them: one number). Its gradient is that of the stored elements. What is left of the sparse dimensions stays sparse."""
-    if not is_sparse(input): return input.sum() if dim is None else input.sum(dim)
     if input.layout is not COO: refuse("_sparse_sum", input)
     input = input if dtype is None else input.to(dtype)
     if dim is None or isinstance(dim, (tuple, list)) and not len(dim): return values_of(input).sum()
-    dims = [wrapped(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
+    dims = [wrap_dim(d, input.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
     if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims[0]} appears multiple times in the list of dims")
     pattern, values = input._pattern, values_of(input)
     n, total = pattern.sparse_dim, rl.promote_types(values.dtype, rl.int64) if not (values.dtype.is_floating_point or values.dtype.is_complex) else values.dtype
@@ -78,10 +79,10 @@ def log_softmax(input, dim, *, dtype=None):
 
 
 def _softmax(input, dim, dtype, name):
-    if not is_sparse(input): return getattr(rl, name)(input, dim, dtype=dtype)
     if input.layout is not COO: refuse(f"_sparse_{name}", input)
     s = coalesce(input if dtype is None else input.to(dtype))
-    d, n, values = wrapped(dim, input.dim()), s._pattern.sparse_dim, values_of(s)
+    if not s.is_floating_point(): raise NotImplementedError(f"\"{name}\" not implemented for '{_name(s.dtype)}': layout {s.layout}")
+    d, n, values = wrap_dim(dim, input.dim()), s._pattern.sparse_dim, values_of(s)
     if d >= n: return sparse_like(s, getattr(rl, name)(values, d - n + 1))
     if s._pattern.nnz == 0: return sparse_like(s, values)
     others = [k for k in range(n) if k != d]

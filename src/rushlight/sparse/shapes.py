@@ -5,27 +5,23 @@ import rushlight as rl
 
 from .. import _C
 from ..autograd.function import Function
+from ..ops.common import wrap_dim
 from .convert import coalesce, to_coo
 from .dispatch import handles
 from .pattern import COO, CSC, CSR, WORDS, Pattern
 from .tensor import assemble, is_sparse, named, refuse, values_of
 
 
-def wrapped(dim: int, ndim: int) -> int:
-    if not -max(ndim, 1) <= dim < max(ndim, 1):
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})")
-    return dim % max(ndim, 1)
-
-
 @handles("permute")
-def permute(input, *dims, **named):
-    dims = dims or (named["dims"],)
+def permute(input, *dims, **by_name):
+    dims = dims or (by_name["dims"],)
     dims = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
     if len(dims) != input.dim():
         raise RuntimeError("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. "
                            f"input.dim() = {input.dim()} is not equal to len(dims) = {len(dims)}")
-    dims = tuple(wrapped(d, input.dim()) for d in dims)
+    dims = tuple(wrap_dim(d, input.dim()) for d in dims)
     if len(set(dims)) != len(dims): raise RuntimeError("permute(): duplicate dims are not allowed.")
+    if input.requires_grad: return _Permuted.apply(input, dims)
     if dims == tuple(range(input.dim())): return assemble(input._pattern, values_of(input))
     if input.layout is not COO:
         if input.dim() != 2: refuse("permute", input)
@@ -39,6 +35,20 @@ def permute(input, *dims, **named):
     return assemble(Pattern(COO, [input.shape[d] for d in dims], (places,), coalesced=False), values)
 
 
+@named("PermuteBackward0")
+class _Permuted(Function):
+    """The dimensions in another order: of any gradient, a dense one too, in the order they had."""
+
+    @staticmethod
+    def forward(ctx, s, dims):
+        ctx.set_materialize_grads(False)
+        ctx.dims = dims
+        return permute(s.detach(), dims)
+
+    @staticmethod
+    def backward(ctx, grad): return None if grad is None else grad.permute(*(ctx.dims.index(d) for d in range(len(ctx.dims)))), None
+
+
 def _turned(s):
     """CSR read as CSC, and the other way round: the transposed matrix, nothing moved."""
     pattern = s._pattern
@@ -47,7 +57,7 @@ def _turned(s):
 
 @handles("transpose", "swapaxes", "swapdims")
 def transpose(input, dim0, dim1):
-    a, b = wrapped(dim0, input.dim()), wrapped(dim1, input.dim())
+    a, b = wrap_dim(dim0, input.dim()), wrap_dim(dim1, input.dim())
     n = input._pattern.sparse_dim
     if a != b and (a >= n or b >= n):
         raise RuntimeError(f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {n}, d0: {a}, d1: {b}")
@@ -67,20 +77,43 @@ def t(input):
 handles("adjoint")(lambda input: input.mH)
 
 
+@handles("movedim", "moveaxis")
+def movedim(input, source, destination):
+    n = input.dim()
+    source, destination = ([wrap_dim(d, n) for d in ((dims,) if isinstance(dims, int) else dims)] for dims in (source, destination))
+    if len(source) != len(destination) or len(set(source)) != len(source) or len(set(destination)) != len(destination):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims), each once")
+    moved, rest = dict(zip(destination, source)), iter([d for d in range(n) if d not in source])
+    return permute(input, [moved[d] if d in moved else next(rest) for d in range(n)])
+
+
+@handles("expand", "broadcast_to")
+def expand(input, *size, implicit=False):
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if size != tuple(input.shape): raise RuntimeError(f"expand is unsupported for {WORDS[input.layout]} tensors: expand() of layout {input.layout} from the shape {list(input.shape)} to {list(size)}")
+    return input
+
+
+@handles("expand_as", "view_as", "reshape_as", with_function=True, dense_first=True)
+def shaped_as(func, input, other):
+    if is_sparse(input): refuse(func.__name__, input)
+    return getattr(input, func.__name__.removesuffix("_as"))(other.shape)
+
+
 @handles("unsqueeze")
 def unsqueeze(input, dim):
     if input.layout is not COO: refuse("unsqueeze", input)
-    d, n, pattern = wrapped(dim, input.dim() + 1), input._pattern.sparse_dim, input._pattern
+    d, n, pattern = wrap_dim(dim, input.dim() + 1), input._pattern.sparse_dim, input._pattern
     size = [*input.shape[:d], 1, *input.shape[d:]]
     if d > n: return assemble(pattern.resized(size), values_of(input).unsqueeze(d - n + 1))
     places = pattern.places()
     return assemble(pattern.resized(size, (rl.cat([places[:d], rl.zeros((1, pattern.nnz), dtype=rl.int64), places[d:]]),)), values_of(input))
 
 
-@handles("index_select")
+@handles("index_select", dense_first=True)
 def index_select(input, dim, index):
     if not is_sparse(input) or is_sparse(index) or input.layout is not COO: refuse("index_select", input if is_sparse(input) else index)
-    d, n = wrapped(dim, input.dim()), input._pattern.sparse_dim
+    d, n = wrap_dim(dim, input.dim()), input._pattern.sparse_dim
     if index.dim() != 1 or index.dtype not in (rl.int64, rl.int32):
         raise IndexError(f"index_select() argument index must be 1-D long-tensor of indices, got {index.dtype} of {index.dim()} dimensions")
     index, length = index.to(rl.int64), input.shape[d]
@@ -103,9 +136,18 @@ def index_select(input, dim, index):
     return assemble(Pattern(COO, size, (found,), coalesced=d == 0), values_of(input).index_select(0, taken))
 
 
-@handles("select")
+@handles("narrow_copy")
+def narrow_copy(input, dim, start, length):
+    d, start = wrap_dim(dim, input.dim()), int(start)
+    start = start + input.shape[d] if start < 0 else start
+    if not 0 <= start <= start + length <= input.shape[d]:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[d]}).")
+    return index_select(input, d, rl.arange(start, start + length))
+
+
+@handles("select", "select_copy")
 def select(input, dim, index):
-    d = wrapped(dim, input.dim())
+    d = wrap_dim(dim, input.dim())
     if not -input.shape[d] <= index < input.shape[d]:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
     input, index = to_coo(input), index % input.shape[d]
@@ -121,7 +163,7 @@ def select(input, dim, index):
 
 
 @handles("unbind")
-def unbind(input, dim=0): return tuple(select(input, dim, i) for i in range(input.shape[wrapped(dim, input.dim())]))
+def unbind(input, dim=0): return tuple(select(input, dim, i) for i in range(input.shape[wrap_dim(dim, input.dim())]))
 
 
 @named("SelectBackward0")
@@ -139,15 +181,22 @@ class _Element(Function):
         return out.index_put(tuple(rl.tensor(i) for i in ctx.index), grad), None
 
 
-@handles("__getitem__")
+@handles("__getitem__", dense_first=True)
 def getitem(input, key):
     if not is_sparse(input): refuse("index", key)
     if input.requires_grad and isinstance(key, tuple) and len(key) == input.dim() == input._pattern.sparse_dim and all(isinstance(k, int) for k in key):
         return _Element.apply(input, key)
-    for k in key if isinstance(key, tuple) else (key,):
-        if k is Ellipsis: continue
-        if isinstance(k, bool) or not hasattr(type(k), "__index__") or isinstance(k, _C.Tensor) and k.dim(): refuse("slice", input)
-        input = select(input, 0, int(k)) if is_sparse(input) else input[int(k)]
+    keys = key if isinstance(key, tuple) else (key,)
+    numbers = [k for k in keys if k is not None and k is not Ellipsis]
+    for k in numbers:
+        if isinstance(k, bool) or not hasattr(type(k), "__index__") or isinstance(k, _C.Tensor) and k.dim(): refuse("slice" if isinstance(k, slice) else "index", input)
+    if len(numbers) > input.dim(): raise IndexError(f"too many indices for tensor of dimension {input.dim()}")
+    d = 0
+    for place, k in enumerate(keys):
+        if k is None: input, d = input.unsqueeze(d), d + 1
+        elif k is Ellipsis: d = input.dim() - sum(later is not None for later in keys[place + 1:])
+        elif not -input.shape[d] <= int(k) < input.shape[d]: raise IndexError(f"index {int(k)} is out of bounds for dimension {d} with size {input.shape[d]}")
+        else: input = input.select(d, int(k))                # dense, once no sparse dimension is left
     return input
 
 
@@ -157,7 +206,7 @@ def cat(tensors, dim=0):
     for i, x in enumerate(tensors):
         if x.layout is not COO: raise RuntimeError(f"Concatenating sparse tensors, but a tensor of layout {x.layout} was found at position {i} of the list")
     first = tensors[0]
-    d, n = wrapped(dim, first.dim()), first._pattern.sparse_dim
+    d, n = wrap_dim(dim, first.dim()), first._pattern.sparse_dim
     for x in tensors:
         if x._pattern.sparse_dim != n or [*x.shape[:d], *x.shape[d + 1:]] != [*first.shape[:d], *first.shape[d + 1:]]:
             raise RuntimeError(f"All tensors must have the same shape: {list(first.shape)} (except in the concatenating dimension), sparse and dense dimensions, "
@@ -202,10 +251,6 @@ def reshape(input, *shape): raise RuntimeError("reshape is not implemented for s
 def numel(input): return input.numel()
 
 
-@handles("is_same_size")
+@handles("is_same_size", dense_first=True)
 def is_same_size(input, other): return input.shape == other.shape
-
-
-def layout_error(name, expected, x):
-    raise RuntimeError(f"{name} expected {expected} tensor layout but got {WORDS[x.layout]}")
 

@@ -12,6 +12,7 @@ import rushlight as rl
 
 from .. import _C
 from ..autograd.function import Function
+from ..functions import _name
 from .pattern import COO, CSC, CSR, WORDS, Pattern
 
 Tensor = _C.Tensor
@@ -144,16 +145,29 @@ class SparseTensor(Tensor):
         from ..serialization import reduce_sparse
         return reduce_sparse(self)
 
-    def _become(self, other) -> SparseTensor:
-        """In-place operators: this object is from now on what `other` is."""
+    def _become(self, other, resize=False) -> SparseTensor:
+        """In-place operators and out=: this object is from now on what `other` is, in its own dtype. `resize`: the size may be another."""
         if _C.is_grad_enabled() and (self.requires_grad or other.requires_grad):
             if self.is_leaf and self.requires_grad:
                 raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
             raise NotImplementedError(f"in-place operators on tensors of layout {self.layout} that require gradients are not available: use the plain one")
-        if other.dtype is not self.dtype:
-            raise RuntimeError(f"result type {other.dtype} can't be cast to the desired output type {self.dtype}")
-        self._pattern, self._stored = other._pattern, other._stored
+        check_cast(other.dtype, self.dtype)
+        if other.shape != self.shape:
+            if not resize:
+                raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(other.shape)}")
+            with _C.disable_torch_function(): Tensor.resize_(self, other.shape)          # of the object, which has no data
+        self._pattern, self._stored = other._pattern, other._stored.to(self.dtype)
         return self
+
+
+def check_cast(result, given) -> None:
+    """torch's refusal to write a result into a tensor of a lesser kind."""
+    if not rl.can_cast(result, given):
+        raise RuntimeError(f"result type {_name(result)} can't be cast to the desired output type {_name(given)}")
+
+
+def layout_error(name, expected, x):
+    raise RuntimeError(f"{name} expected {expected} tensor layout but got {WORDS[x.layout]}")
 
 
 def is_sparse(value) -> bool: return isinstance(value, SparseTensor)
@@ -161,9 +175,9 @@ def is_sparse(value) -> bool: return isinstance(value, SparseTensor)
 
 def refuse(name: str, tensor):
     """What is said of an operator that there is not for a layout."""
-    backend = "SparseCPU" if tensor.layout is COO else "SparseCsrCPU"
+    backend = {COO: "SparseCPU", _C.strided: "CPU"}.get(tensor.layout, "SparseCsrCPU")
     raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the '{backend}' backend: there is no {name} for tensors of layout {tensor.layout}. "
-                              "Tensor.to_dense() makes a dense tensor of it")
+                              f"Tensor.{'to_dense() makes a dense' if backend != 'CPU' else 'to_sparse() makes a sparse'} tensor of it")
 
 
 def bare(pattern: Pattern, values) -> SparseTensor:
@@ -238,4 +252,4 @@ def values_at(grad, pattern: Pattern):
 def sparse_like(s: SparseTensor, values) -> SparseTensor: return assemble(s._pattern, values)
 
 
-__all__ = ["COO", "CSC", "CSR", "SparseTensor", "assemble", "bare", "is_sparse", "named", "refuse", "sparse_like", "values_at", "values_of"]
+__all__ = ["COO", "CSC", "CSR", "SparseTensor", "assemble", "bare", "check_cast", "is_sparse", "layout_error", "named", "refuse", "sparse_like", "values_at", "values_of"]

@@ -16,9 +16,11 @@ from rushlight.autograd import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 
 from . import _pytree
+from .selective_checkpoint import SAC_IGNORED_OPS, CheckpointPolicy, SelectiveCheckpointContext, _Selecting, create_selective_checkpoint_contexts
 
 __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable", "get_device_states", "set_device_states",
-           "noop_context_fn", "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "CheckpointPolicy", "DefaultDeviceType"]
+           "noop_context_fn", "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup", "SAC_IGNORED_OPS",
+           "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"]
 
 
 class DefaultDeviceType:
@@ -28,12 +30,6 @@ class DefaultDeviceType:
     def set_device_type(device: str = "cuda") -> None: pass
     @staticmethod
     def get_device_type() -> str: return "cuda"
-
-
-class CheckpointPolicy:
-    """What to keep; without effect, since nothing but the inputs is kept."""
-
-    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE = range(4)
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -66,6 +62,19 @@ def set_checkpoint_early_stop(enable: bool):
         yield
     finally:
         _early_stop = outer
+
+
+class GraphExecGroup:
+    """Several backward passes inside the block, over different parts of a graph, count as one: a part that more than one of them needs is computed again once."""
+
+    _active: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup._active is not None: raise RuntimeError("GraphExecGroup contexts cannot be nested.")
+        GraphExecGroup._active = self
+        return self
+
+    def __exit__(self, *exc) -> None: GraphExecGroup._active = None
 
 
 class _Surroundings:
@@ -152,20 +161,29 @@ class _Part:
         self.holders: list[weakref.ref] = []
         self.facts: list[dict] = []
         self.values: dict[int, Tensor] = {}
-        self.pass_number: int | None = None      # the backward pass that the values were computed for
+        self.computed_for: int | GraphExecGroup | None = None      # the backward pass, or the group of them, that the values were computed for
+        self.watching: list | None = None        # what is saved, for who asks (`watched`)
         self.running = True                      # the function may call grad() itself: then it runs again up to the place it has come to
 
     def pack(self, tensor: Tensor) -> _Holder:
         holder = _Holder(len(self.holders))
         self.holders.append(weakref.ref(holder))
         self.facts.append(_facts(tensor))
+        if self.watching is not None: self.watching.append(tensor.detach())
         return holder
 
+    @contextlib.contextmanager
+    def watched(self):
+        """The tensors that operations inside the block save."""
+        self.watching = saved = []
+        try: yield saved
+        finally: self.watching = None
+
     def unpack(self, holder: _Holder) -> Tensor:
-        now = _C.current_run()
-        if now != self.pass_number or now < 0 or holder.index not in self.values:
+        now = GraphExecGroup._active or _C.current_run()
+        if now != self.computed_for or now == -1 or holder.index not in self.values:
             self.compute_again()
-            self.pass_number = now
+            self.computed_for = now
         return self.values.pop(holder.index)
 
     def compute_again(self) -> None:
@@ -189,6 +207,7 @@ class _Part:
                 raise _Enough
             return value
 
+        self.pack_again = pack
         with contextlib.suppress(_Enough), rl.enable_grad(), self.surroundings.again(), self.context, saved_tensors_hooks(pack, lambda value: value):
             self.run()
         if count != expected_count:
@@ -215,6 +234,8 @@ def _checkpoint_without_reentry(function, preserve: bool, context_fn, determinis
 
     early_stop = early_stop if _early_stop is None else _early_stop
     part = _Part(run, surroundings, contexts[1], early_stop, determinism_check == "default")
+    for context in contexts:
+        if isinstance(context, _Selecting): context.part = part
     try:
         with contexts[0], saved_tensors_hooks(part.pack, part.unpack):
             return function(*args, **kwargs)

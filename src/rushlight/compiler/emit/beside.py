@@ -8,6 +8,7 @@
 The values and their order are those of every row reduction (contract, section 8): a row of at most 32 elements has one in each lane, and folding by halving meets
 nothing but identities beyond its end, which change no bit. Only here a lane is a vector of rows, and a short row costs its elements, not its 32 lanes.
 """
+from .. import schedule
 from ..graph import itemsize
 from ..loops import DEAR, closure, is_one
 from ..symbolic import hint, product
@@ -58,9 +59,8 @@ class BesideEmitter(Evaluator):
         count, columns = product(self.sizes[a] for a in outer), self.sizes[axis]
         chunks = program.max(1, program.floordiv(columns, CHUNK))          # the last one takes what is left over
         self.units, self.cost = count * chunks, kernel.cost
-        self.grain = program.max(1, program.floordiv(16384 // CHUNK, program.max(1, self.sizes[self.along])))
+        self.grain = program.max(1, program.floordiv(schedule.CHUNK // CHUNK, program.max(1, self.sizes[self.along])))
         self.length = self.n(self.sizes[self.along])
-        self.rooms = {}
         self.plan_keeps()
         size, pieces = self.n(columns), self.n(chunks)
         again = all(s.memory.place[0] == 'buffer' for s in kernel.stores)     # nothing here reads what the kernel writes: the last rows may be done twice
@@ -88,17 +88,6 @@ class BesideEmitter(Evaluator):
                 if e in seen and seen[e] < i: self.keeps[e] = seen[e]
                 elif worth(e) and self.kernel.depth[e] <= i: seen.setdefault(e, i)
 
-    def room(self, what, like, width):
-        """Memory for a vector of each part for each element of a row."""
-        if (what, width) not in self.rooms: self.rooms[what, width] = [self.f.array(v.elem, LONGEST, width) for v in like]
-        return self.rooms[what, width]
-
-    def write(self, room, number, vs, plain=False):
-        """plain: vectors as they are, where LLVM would make a masked store of a chosen value that may be what is there already: slow, and slow to read again."""
-        for p, v in zip(room, vs): self.f.store(v, self.f.at(p, number * v.width, v.elem), volatile=plain)
-    def read(self, room, number, like):
-        return tuple(self.f.load(self.f.at(p, number * v.width, v.elem), v.elem, v.width) for p, v in zip(room, like))
-
     # -- passes over the rows from `column` on
     def passes(self, index, column, width):
         f, done = self.f, {}
@@ -107,14 +96,14 @@ class BesideEmitter(Evaluator):
             row, at = self.here(index, column, width, done)
             fixed = self.fixed(p.operands())
             row.prepare(fixed, {width}, known=done)
-            for e in fixed: self.spread(row, e, at)
+            for e in fixed: row.spread(e, at)
             accumulators = {r: self.accumulator(r, width) for r in p.reduces}
             with f.loop(f.const(0), self.length) as j: self.body(i, p, row, at, j, accumulators)
             for r, a in accumulators.items(): done[r] = a.result(self.length)
         row, at = self.here(index, column, width, done)
         for s in self.kernel.row_stores:
             row.prepare([s.expr], {width}, known=done)
-            self.put(row, at, s, self.spread(row, s.expr, at))
+            self.put(row, s, row.spread(s.expr, at), at)
 
     def here(self, index, column, width, done):
         row, at = Row(self, dict(index)), At(column, width)
@@ -139,26 +128,20 @@ class BesideEmitter(Evaluator):
             else: todo.extend(e.args)
         return out
 
-    def spread(self, row, e, at):
-        if e in at.memo: return at.memo[e]
-        return row.element(e, at) if self.varies(e) else row.value(e, at.width)
-
     def body(self, number, p, outside, before, j, accumulators):
         f, width = self.f, before.width
         row, at = Row(self, {**outside.index, self.along: j}), At(before.index, width)
         row.memo.update(outside.memo)
         at.memo.update(before.memo)
-        kept = {e: self.room(e, reduce.parts(values.constant(f, 0, e.dtype, width)), width) for e in self.keeps}
+        kept = {e: self.room(e, LONGEST, reduce.parts(values.constant(f, 0, e.dtype, width))) for e in self.keeps}
         for e, room in kept.items():
-            if self.keeps[e] < number:
-                like = reduce.parts(values.constant(f, 0, e.dtype, width))
-                at.memo[e] = reduce.whole(self.read(room, j, like))
+            if self.keeps[e] < number: at.memo[e] = reduce.whole(room.read(j))
         row.prepare(p.operands(), {width}, known=at.memo)
         for e, room in kept.items():
-            if self.keeps[e] == number: self.write(room, j, reduce.parts(self.spread(row, e, at)))
-        for r, a in accumulators.items(): a.step(j, self.spread(row, r.args[0], at))
-        results = [(s, self.spread(row, s.expr, at)) for s in p.stores]
-        for s, v in results: self.put(row, at, s, v)
+            if self.keeps[e] == number: room.write(j, reduce.parts(row.spread(e, at)))
+        for r, a in accumulators.items(): a.step(j, row.spread(r.args[0], at))
+        results = [(s, row.spread(s.expr, at)) for s in p.stores]
+        for s, v in results: self.put(row, s, v, at)
 
     def accumulator(self, r, width):
         if r.op == 'argreduce': return Place(self, r, width)
@@ -166,31 +149,25 @@ class BesideEmitter(Evaluator):
         ordered = kind in ORDERED and (dtype in values.FLOATS or dtype in values.PAIR)
         return (Lanes if ordered else Running)(self, r, width)
 
-    def put(self, row, at, s, v):
-        f, base, stride, dtype = self.f, row.store_base(s), s.strides.get(self.inner, 0), s.memory.dtype
-        if is_one(stride): return values.store(f, v, values.address(f, base, at.index, dtype), dtype)
-        return values.store_lanes(f, v, self.spaced(base, at.index, stride, dtype, at.width), dtype)
-
 
 class Lanes:
     """The 32 lanes of each row in memory, folded by halving."""
 
     def __init__(self, k, r, width):
-        self.k, self.f, self.kind, self.dtype = k, k.f, r.attrs['kind'], r.args[0].dtype
+        self.f, self.kind, self.dtype = k.f, r.attrs['kind'], r.args[0].dtype
         self.empty = reduce.identities(k.f, self.kind, self.dtype, width)
-        self.room, self.combine = k.room(r, self.empty, width), reduce.COMBINE[self.kind]
+        self.room, self.combine = k.room(r, LONGEST, self.empty), reduce.COMBINE[self.kind]
 
-    def step(self, j, v):
-        self.k.write(self.room, j, self.combine(self.f, self.empty, reduce.enter(self.f, v, self.dtype, self.kind)))
+    def step(self, j, v): self.room.write(j, self.combine(self.f, self.empty, reduce.enter(self.f, v, self.dtype, self.kind)))
 
     def result(self, length):
-        f, k, half = self.f, self.k, LONGEST
-        with f.when(length <= 0): k.write(self.room, f.const(0), self.empty)
+        f, room, half = self.f, self.room, LONGEST
+        with f.when(length <= 0): room.write(f.const(0), self.empty)
         while half > 1:
             half //= 2
             with f.loop(f.const(0), f.min(length - half, half)) as lane:       # beyond the end there are identities only
-                k.write(self.room, lane, self.combine(f, k.read(self.room, lane, self.empty), k.read(self.room, lane + half, self.empty)), plain=True)
-        return reduce.leave(f, k.read(self.room, f.const(0), self.empty), self.dtype, self.kind)
+                room.write(lane, self.combine(f, room.read(lane), room.read(lane + half)), plain=True)
+        return reduce.leave(f, room.read(f.const(0)), self.dtype, self.kind)
 
 
 class Running:
@@ -219,9 +196,7 @@ class Place:
     def step(self, j, v):
         f, best = self.f, self.best.get()
         v = reduce.enter(f, v, self.source)[0]
-        take = v > best if self.kind == 'argmax' else v < best
-        if v.elem in reduce.FLOAT_ELEMS: take = take | (v.ne(v) & best.eq(best))
-        take = take | f.splat(j.eq(0), self.width)
+        take = reduce.beats(self.kind, v, best) | f.splat(j.eq(0), self.width)
         self.best.set(f.select(take, v, best))
         self.at.set(f.select(take, f.splat(f.convert('trunc', j, 'i32'), self.width), self.at.get()))
 

@@ -28,7 +28,7 @@ class CheckEmitter(NestEmitter):
     def body(self, p, rows, columns, ats, copy, block_start):
         f, at = self.f, ats[0]
         for s in p.stores:
-            v = values.cast(f, self.spread(rows[0], s.expr, at), s.expr.dtype, 'i64')
+            v = values.cast(f, rows[0].spread(s.expr, at), s.expr.dtype, 'i64')
             if at.width == 1: self.report(v); continue
             bad = self.outside(v)
             if at.mask is not None: bad = bad & at.mask

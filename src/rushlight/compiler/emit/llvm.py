@@ -228,7 +228,9 @@ class Row:
             for var, x in zip(here, v) if isinstance(here, list) else [(here, v)]: var.set(x)
         return tuple(x.get() for x in here) if isinstance(here, list) else here.get()
 
-    def spread(self, e, at): return self.element(e, at) if self.k.varies(e) else self.value(e, at.width)
+    def spread(self, e, at):
+        """e at the index, also when it does not vary there."""
+        return self.element(e, at) if self.k.varies(e) else self.value(e, at.width)
 
     def lanes_load(self, e, at, stride, moving, valid, other):
         """Neighbouring elements as a vector, others lane by lane."""
@@ -281,7 +283,7 @@ class Evaluator(Context):
         super().__init__(program)
         self.inner, self.exprs = inner, exprs
         self.top = Row(self, {})
-        self._nowhere = None
+        self._nowhere, self.rooms = None, {}
 
     def hoist(self):
         """What varies along no axis is computed once, before all loops."""
@@ -327,11 +329,11 @@ class Evaluator(Context):
         f, a = self.f, e.attrs
         base, count, dtype, kind = row.base(e), self.n(a['count']), e.dtype, a['kind']
         if not a['column']:                                         # blocks of one long row: pairwise
-            acc = reduce.RowAccumulator(f, a['kind'], dtype, 1, True)
-            acc.start_row()
+            nothing = reduce.identities(f, kind, dtype, 1)
+            blocks = reduce.Blocks(f, reduce.COMBINE[kind], reduce.Room(f, 64, nothing))
             with f.loop(f.const(0), count) as b:
-                acc.push(reduce.enter(f, values.load(f, values.address(f, base, b, dtype), dtype), dtype, kind))
-            return acc.result()
+                blocks.push(reduce.enter(f, values.load(f, values.address(f, base, b, dtype), dtype), dtype, kind))
+            return reduce.leave(f, blocks.result(nothing), dtype, kind)
         stride = a['strides'].get(self.inner, 0) if at.index is not None else 0
         def load(b):
             p = values.address(f, base, self.times(b, a['step']), dtype)
@@ -350,7 +352,7 @@ class Evaluator(Context):
         acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
         place = Var(f, f.const(0, 'i32', at.width)) if kind == 'argmax' else None
         known = seeds(e)
-        for s in known: row.element(s, at) if self.varies(s) else row.value(s, at.width)
+        for s in known: row.spread(s, at)
         with ExitStack() as loops:                                  # one loop an axis: dividing a flattened index costs more than most bodies
             index = {a: loops.enter_context(f.loop(f.const(0), self.n(self.sizes[a]))) for a in along}
             inside, here = Row(self, {**row.index, **index}), At(at.index, at.width, at.mask)
@@ -358,7 +360,7 @@ class Evaluator(Context):
                 if self.varies(s): here.memo[s] = at.memo[s]
                 else: inside.memo.update({(s, w): row.memo[s, w] for w in (1, at.width) if (s, w) in row.memo})
             inside.prepare([arg], {at.width}, known=known)
-            v = inside.element(arg, here) if self.varies(arg) else inside.value(arg, at.width)
+            v = inside.spread(arg, here)
             if place is not None:
                 number = f.const(0)
                 for a in along: number = number * self.n(self.sizes[a]) + index[a]
@@ -371,6 +373,33 @@ class Evaluator(Context):
                 for a, x in zip(acc, new): a.set(x)
         if place is not None: return f.convert('sext', place.get(), 'i64')
         return reduce.leave(f, tuple(a.get() for a in acc), dtype, kind)
+
+    def room(self, what, count, like):
+        """Memory in the stack frame, one for each use and width."""
+        key = what, like[0].width
+        if key not in self.rooms: self.rooms[key] = reduce.Room(self.f, count, like)
+        return self.rooms[key]
+
+    def put(self, row, s, v, at):
+        """A result at the inner index."""
+        f, base, stride, dtype = self.f, row.store_base(s), s.strides.get(self.inner, 0), s.memory.dtype
+        if at.index is None: values.store(f, v, base, dtype)
+        elif is_one(stride): values.store(f, v, values.address(f, base, at.index, dtype), dtype, at.mask)
+        else: values.store_lanes(f, v, self.spaced(base, at.index, stride, dtype, at.width), dtype)
+
+    def sweep(self, lo, hi, body):
+        """body(index, width, mask) over [lo, hi) of the inner axis: whole vectors, then the tail. width, masked, tail: the emitter's choices."""
+        f = self.f
+        main = lo + ((hi - lo) & -self.width)
+        with f.loop(lo, main, self.width) as i: body(i, self.width, None)
+        with f.loop(main, hi, self.tail) as i: body(i, self.tail, self.tail_mask(hi, i))
+
+    def choose_tail(self, masked): self.masked, self.tail = masked, TAIL if masked else 1
+
+    def tail_mask(self, end, i):
+        if not self.masked: return None
+        f = self.f
+        return f.lanes(TAIL) < f.splat(f.convert('trunc', end - i, 'i32'), TAIL)
 
     def split(self, axes, number):
         """The indices of a flattened number."""
@@ -388,8 +417,7 @@ class NestEmitter(Evaluator):
         super().__init__(program, kernel.inner, closure(kernel.roots()))
         self.kernel, self.sizes = kernel, kernel.sizes
         self.width = self.pick_width()
-        self.masked = self.can_mask()
-        self.tail = TAIL if self.masked else 1
+        self.choose_tail(self.can_mask())
         self.accumulators, self.tails = {}, {}
         self.interior = interior_of(kernel, program)
         self.hoist()
@@ -458,15 +486,40 @@ class NestEmitter(Evaluator):
         """A work unit is a row."""
         f, kernel = self.f, self.kernel
         self.scratch_ready()
-        counters = self.counters(kernel.outer, self.lo)
-        with f.loop(self.lo, self.hi) as unit:
-            index = self.indices(kernel.outer, counters, unit)
-            if self.interior is not None: self.split_row(Row(self, index), f.const(0), self.size)
-            elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
-                width = self.tiny_width()
-                f.branch(self.size <= width, lambda: self.tiny(Row(self, index), width), lambda: self.passes([Row(self, index)], None))
-            else: self.passes([Row(self, index)], None)
-            self.advance(kernel.outer, counters)
+        passes = self.overlapping if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
+        if self.interior is not None: self.each_row(lambda row: self.split_row(row, f.const(0), self.size))
+        elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+            width = self.tiny_width()
+            f.branch(self.size <= width, lambda: self.each_row(lambda row: self.tiny(row, width)), passes)
+        else: passes()
+
+    def each_row(self, body):
+        counters = self.counters(self.kernel.outer, self.lo)
+        with self.f.loop(self.lo, self.hi) as unit:
+            body(Row(self, self.indices(self.kernel.outer, counters, unit)))
+            self.advance(self.kernel.outer, counters)
+
+    def overlapping(self):
+        """Rows whose last pass takes the same steps as the first pass of the next row: see schedule.overlapped."""
+        f, axes, (first, *middle, last) = self.f, self.kernel.outer, self.kernel.passes
+        counters = self.counters(axes, self.lo)
+        with f.when(self.lo < self.hi):
+            row = Row(self, self.indices(axes, counters, self.lo))
+            self.reduce_row(first, [row])
+            carried = [(r, [Var(f, x) for x in reduce.parts(row.memo[r, 1])]) for r in first.reduces]
+            with f.loop(self.lo, self.hi) as unit:
+                row = Row(self, self.indices(axes, counters, unit))
+                for r, found in carried: row.memo[r, 1] = reduce.whole(tuple(x.get() for x in found))
+                self.some_passes(middle, [row])
+                self.prepare(last, [row])
+                self.advance(axes, counters)
+                def with_next():
+                    following = Row(self, self.indices(axes, counters, unit + 1))
+                    self.reduce_row(first, [following], beside=(last, [row]))
+                    for r, found in carried:
+                        for x, v in zip(found, reduce.parts(following.memo[r, 1])): x.set(v)
+                f.branch(unit + 1 < self.hi, with_next, lambda: self.run_range(last, [row], None, f.const(0), self.size, f.const(0), prepared=True))
+                for s in self.kernel.row_stores: self.store_row(row, s)
 
     def tiny_width(self):
         """The rows of the first call say which short rows to expect."""
@@ -481,9 +534,9 @@ class NestEmitter(Evaluator):
         for p in self.kernel.passes:
             row.prepare(p.operands(), {width}, known=at.memo)
             for r in p.reduces:
-                kind, v = (reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator), self.spread(row, r.args[0], at)
+                kind, v = (reduce.ArgAccumulator if r.op == 'argreduce' else reduce.RowAccumulator), row.spread(r.args[0], at)
                 row.memo[r, 1] = kind.of_lanes(f, r.attrs['kind'], r.args[0].dtype, v, at.mask)
-            writes = [(self.spread(row, s.expr, at), row.store_base(s), s.memory.dtype) for s in p.stores]
+            writes = [(row.spread(s.expr, at), row.store_base(s), s.memory.dtype) for s in p.stores]
             for v, base, dtype in writes: values.store_some(f, v, base, dtype, self.size)
         for s in self.kernel.row_stores: self.store_row(row, s)
 
@@ -494,8 +547,7 @@ class NestEmitter(Evaluator):
         hi = f.min(f.max(self.n(inside.hi), lo), end)
         outside = self.exprs, self.masked, self.tail
         self.exprs = closure([s.expr for s in inside.pass_.stores])
-        self.masked = self.can_mask()
-        self.tail = TAIL if self.masked else 1
+        self.choose_tail(self.can_mask())
         self.run_range(inside.pass_, [row], None, lo, hi, lo)
         self.exprs, self.masked, self.tail = outside
         self.prepare(border, [row])
@@ -594,32 +646,28 @@ class NestEmitter(Evaluator):
                 values.store(f, empty, values.address(f, base, i, s.memory.dtype), s.memory.dtype, mask)
         self.sweep(start, end, clear)
 
-    def sweep(self, lo, hi, body):
-        f = self.f
-        main = lo + ((hi - lo) & -self.width)
-        with f.loop(lo, main, self.width) as i: body(i, self.width, None)
-        with f.loop(main, hi, self.tail) as i: body(i, self.tail, self.tail_mask(hi, i))
-
-    def tail_mask(self, end, i):
-        if not self.masked: return None
-        f = self.f
-        return f.lanes(TAIL) < f.splat(f.convert('trunc', end - i, 'i32'), TAIL)
-
     # -- passes over rows
     def passes(self, rows, partial):
-        f, row = self.f, rows[0]
-        for p in self.kernel.passes:
+        self.some_passes(self.kernel.passes, rows, (partial, False) if partial else None)
+        for s in self.kernel.row_stores: self.store_row(rows[0], s)
+
+    def some_passes(self, passes, rows, columns=None):
+        f = self.f
+        for p in passes:
             if not p.operands(): continue
-            columns = (partial, False) if partial else None
-            if not p.reduces: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0)); continue
-            for r in p.reduces: self.accumulators[r].start_row()
-            self.prepare(p, rows)
-            with f.loop(f.const(0), self.size, BLOCK) as start:
-                for r in p.reduces: self.accumulators[r].reset()
-                self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True)
-                for r in p.reduces: self.accumulators[r].end_block(start)
-            for r in p.reduces: row.memo[r, 1] = self.accumulators[r].result()
-        for s in self.kernel.row_stores: self.store_row(row, s)
+            if p.reduces: self.reduce_row(p, rows, columns)
+            else: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0))
+
+    def reduce_row(self, p, rows, columns=None, beside=None):
+        """A pass that reduces, block by block. beside: see run_range."""
+        f = self.f
+        for r in p.reduces: self.accumulators[r].start_row()
+        self.prepare(p, rows)
+        with f.loop(f.const(0), self.size, BLOCK) as start:
+            for r in p.reduces: self.accumulators[r].reset()
+            self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True, beside=beside)
+            for r in p.reduces: self.accumulators[r].end_block(start)
+        for r in p.reduces: rows[0].memo[r, 1] = self.accumulators[r].result()
 
     def store_row(self, row, s): values.store(self.f, row.value(s.expr), row.store_base(s), s.memory.dtype)
 
@@ -632,40 +680,45 @@ class NestEmitter(Evaluator):
     def prepare_stores(self, p, row):
         for s in p.stores: row.store_base(s)
 
-    def run_range(self, p, rows, columns, start, end, block_start, prepared=False):
-        """One pass over [start, end) of the inner axis: main body, then the tail."""
+    def run_range(self, p, rows, columns, start, end, block_start, prepared=False, beside=None):
+        """One pass over [start, end) of the inner axis: main body, then the tail. beside: another pass and its rows, prepared, that take the same steps."""
         f, width = self.f, self.width
         if not p.operands(): return
         if not prepared: self.prepare(p, rows)
         if self.inner is None:                                     # a scalar: per-row effects only
             return
+        together = [(p, rows)] if beside is None else [beside, (p, rows)]
         # Passes that share kept values must agree on where the tail begins.
-        copies = reduce.LANES // width if p.reduces or p.reuse or p.keep else 1
+        copies = reduce.LANES // width if any(p.reduces or p.reuse or p.keep for p, _ in together) else 1
         step = copies * width
         main = start + ((end - start) & -step)
         with f.loop(start, main, step) as i:
             for q in range(copies):
                 index = i + q * width if q else i
-                self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
-        def tail():
-            if p.reduces and self.masked: return self.masked_step(p, rows, columns, main, end, copies, block_start)
-            for r in p.reduces: self.accumulators[r].open_tail()
-            rest = main
-            if self.tail == 1 and not p.reduces:
-                again = not (p.reuse or p.keep or p.columns) and all(s.memory.place[0] == 'buffer' for s in p.stores)
-                rest = main + ((end - main) & -FEW)
-                if again:           # the last four may be partly done again: nothing here reads what the kernel writes
-                    rest = f.select(end - start < FEW, main, end)
-                with f.loop(main, rest, FEW) as i:
-                    at = f.min(i, end - FEW) if again else i
-                    self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
-            with f.loop(rest, end, self.tail) as i:
-                mask = self.tail_mask(end, i)
-                self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
-            for r in p.reduces: self.accumulators[r].close_tail()
-        if p.reduces:
-            with f.when(main < end): tail()
-        else: tail()
+                for p, rows in together: self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
+        for p, rows in together:
+            if not p.reduces: self.run_tail(p, rows, columns, start, main, end, block_start)
+            else:
+                with f.when(main < end):
+                    if self.masked: self.masked_step(p, rows, columns, main, end, copies, block_start)
+                    else: self.run_tail(p, rows, columns, start, main, end, block_start)
+
+    def run_tail(self, p, rows, columns, start, main, end, block_start):
+        """What is left of [start, end) from main on, by a few elements."""
+        f, rest = self.f, main
+        for r in p.reduces: self.accumulators[r].open_tail()
+        if self.tail == 1 and not p.reduces:
+            again = not (p.reuse or p.keep or p.columns) and all(s.memory.place[0] == 'buffer' for s in p.stores)
+            rest = main + ((end - main) & -FEW)
+            if again:           # the last four may be partly done again: nothing here reads what the kernel writes
+                rest = f.select(end - start < FEW, main, end)
+            with f.loop(main, rest, FEW) as i:
+                at = f.min(i, end - FEW) if again else i
+                self.body(p, rows, columns, [At(at, FEW, None, p.reuse, i - main) for _ in rows], None, block_start)
+        with f.loop(rest, end, self.tail) as i:
+            mask = self.tail_mask(end, i)
+            self.body(p, rows, columns, [At(i, self.tail, mask, p.reuse, i - main, end - i) for _ in rows], None, block_start)
+        for r in p.reduces: self.accumulators[r].close_tail()
 
     def masked_step(self, p, rows, columns, main, end, copies, block_start):
         """What is left of a row that is reduced: one more step of all 32 lanes, most of them perhaps identities. Smaller steps would have to find their lanes in memory."""
@@ -686,10 +739,10 @@ class NestEmitter(Evaluator):
             if fresh: total = reduce.identities(f, s.kind, dtype, at.width)
             else: total = reduce.enter(f, values.load(f, slot, dtype, at.width, at.mask), dtype, s.kind)
             for r, a in zip(rows, ats):
-                total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, self.spread(r, s.expr, a), dtype, s.kind))
+                total = reduce.COMBINE[s.kind](f, total, reduce.enter(f, r.spread(s.expr, a), dtype, s.kind))
             writes.append((reduce.leave(f, total, dtype, s.kind), slot, dtype))
         for r in p.reduces:
-            v, acc = self.spread(row, r.args[0], at), self.accumulators[r]
+            v, acc = row.spread(r.args[0], at), self.accumulators[r]
             extra = ()
             if r.op == 'argreduce':
                 first = f.convert('trunc', at.index - block_start, 'i32')
@@ -697,10 +750,10 @@ class NestEmitter(Evaluator):
             if copy is not None: acc.step(copy, v, *extra, mask=at.mask)
             else: acc.tail_step(at.tail, v, at.mask, *extra)
         for e, where in p.keep.items():
-            values.store(f, self.spread(row, e, at), self.kept_at(row, e, where, at), e.dtype)
+            values.store(f, row.spread(e, at), self.kept_at(row, e, where, at), e.dtype)
         lanes = []
         for s in p.stores:
-            v, stride = self.spread(row, s.expr, at), s.strides.get(self.inner, 0)
+            v, stride = row.spread(s.expr, at), s.strides.get(self.inner, 0)
             base, dtype = row.store_base(s), s.memory.dtype
             if is_one(stride): writes.append((v, values.address(f, base, at.index, dtype), dtype))
             else:
@@ -709,8 +762,3 @@ class NestEmitter(Evaluator):
             if at.mask is not None and at.count is not None: values.store_some(f, v, p_, dtype, at.count)
             else: values.store(f, v, p_, dtype, at.mask)
         for v, addresses, dtype in lanes: values.store_lanes(f, v, addresses, dtype)
-
-    def spread(self, row, e, at):
-        """e at the index, also when it does not vary there."""
-        if self.varies(e): return row.element(e, at)
-        return row.value(e, at.width)

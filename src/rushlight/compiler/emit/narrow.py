@@ -63,7 +63,6 @@ class NarrowEmitter(Evaluator):
         blocks = 1 if plan.split else kernel.blocks
         self.units, self.cost = count * chunks * blocks, kernel.cost
         self.grain = 1
-        self.rooms = {}
         total, self.count, pieces, in_blocks = self.n(kernel.sizes[self.row]), self.n(self.sizes[self.column]), self.n(chunks), self.n(blocks)
         with f.loop(self.lo, self.hi) as unit:
             piece, rest = unit % pieces, unit // pieces
@@ -79,32 +78,23 @@ class NarrowEmitter(Evaluator):
                 left = total - self.n(size) * ROWS
                 with f.when(is_last & (left > 0)): self.block(index, self.n(size), 1, block, begin, left)
 
-    def room(self, s, like, width):
-        if (s, width) not in self.rooms: self.rooms[s, width] = [self.f.array(v.elem, COLUMNS, width) for v in like]
-        return self.rooms[s, width]
-
-    def write(self, room, c, vs):
-        for p, v in zip(room, vs): self.f.store(v, self.f.at(p, c * v.width, v.elem), volatile=True)        # see beside.py: never a masked store
-    def read(self, room, c, like): return tuple(self.f.load(self.f.at(p, c * v.width, v.elem), v.elem, v.width) for p, v in zip(room, like))
-
     def block(self, index, v, width, block, begin, end):
         """Rows [begin, end) of `width` blocks or matrices from v on."""
         f, columns = self.f, self.kernel.columns
         empty = {s: reduce.identities(f, s.kind, s.memory.dtype, width) for s in columns}
-        rooms = {s: self.room(s, empty[s], width) for s in columns}
+        rooms = {s: self.room(s, COLUMNS, empty[s]) for s in columns}
         with f.loop(f.const(0), self.count) as c:
-            for s in columns: self.write(rooms[s], c, empty[s])
+            for s in columns: rooms[s].write(c, empty[s], plain=True)
         with f.loop(begin, end) as i, f.loop(f.const(0), self.count) as c:
             row, at = Row(self, {**index, self.row: i, self.column: c}), At(v, width)
             row.prepare([s.expr for s in columns], {width})
             for s in columns:
-                x = row.element(s.expr, at) if self.varies(s.expr) else row.value(s.expr, width)
-                entered = reduce.enter(f, x, s.memory.dtype, s.kind)
-                self.write(rooms[s], c, reduce.COMBINE[s.kind](f, self.read(rooms[s], c, empty[s]), entered))
+                entered = reduce.enter(f, row.spread(s.expr, at), s.memory.dtype, s.kind)
+                rooms[s].write(c, reduce.COMBINE[s.kind](f, rooms[s].read(c), entered), plain=True)
         with f.loop(f.const(0), self.count) as c:
             row = Row(self, {**index, self.row: f.const(0), self.column: c})
             for s in columns:
                 dtype, strides = s.memory.dtype, {a: x for a, x in s.strides.items() if a != self.row}
                 base = values.address(f, self.pointer(s.memory, s.offset), row.offset(strides, None if self.split_rows else self.times(block, s.step)), dtype)
-                result = reduce.leave(f, self.read(rooms[s], c, empty[s]), dtype, s.kind)
+                result = reduce.leave(f, rooms[s].read(c), dtype, s.kind)
                 values.store_lanes(f, result, self.spaced(base, v, strides[self.inner], dtype, width), dtype)

@@ -119,6 +119,61 @@ def fold(f, combine, vs):
     return vs
 
 
+def fold_copies(f, combine, copies):
+    """Vectors that are 32 lanes together, by halving."""
+    while len(copies) > 1:
+        h = len(copies) // 2
+        copies = [combine(f, a, b) for a, b in zip(copies[:h], copies[h:])]
+    return fold(f, combine, copies[0])
+
+
+class Room:
+    """Memory for `count` values, each of them parts of the types and widths of `like`."""
+
+    def __init__(self, f, count, like):
+        self.f, self.like = f, like
+        self.places = [f.array(v.elem, count, v.width) for v in like]
+
+    def _at(self, place, number, v): return self.f.at(place, number if v.width == 1 else number * v.width, v.elem)
+    def read(self, number): return tuple(self.f.load(self._at(p, number, v), v.elem, v.width) for p, v in zip(self.places, self.like))
+    def write(self, number, vs, plain=False):
+        """plain: vectors as they are, where LLVM would make a masked store of a chosen value that may be what is there already: slow, and slow to read again."""
+        for p, v in zip(self.places, vs): self.f.store(v, self._at(p, number, v), volatile=plain)
+
+
+class Blocks:
+    """The results of blocks, combined pairwise and in order by a binary counter. A result may be a vector: that of one block of each of many rows."""
+
+    def __init__(self, f, combine, room):
+        self.f, self.combine, self.room = f, combine, room                      # room: for 64 results
+        self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
+
+    def clear(self): self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
+
+    def push(self, vs):
+        """Add a block's result: two results of equal rank become one of the next."""
+        f = self.f
+        carry, left = [Var(f, v) for v in vs], Var(f, self.count.get())
+        with f.loop_while(lambda: (left.get() & 1).ne(0)):
+            self.depth.set(self.depth.get() - 1)
+            for var, v in zip(carry, self.combine(f, self.room.read(self.depth.get()), tuple(c.get() for c in carry))): var.set(v)
+            left.set(left.get() >> 1)
+        self.room.write(self.depth.get(), [c.get() for c in carry])
+        self.depth.set(self.depth.get() + 1)
+        self.count.set(self.count.get() + 1)
+
+    def result(self, nothing):
+        """What is left, combined from the latest back; `nothing` if no block was pushed."""
+        f, out = self.f, [Var(self.f, v) for v in nothing]
+        with f.when(self.depth.get() > 0):
+            at = Var(f, self.depth.get() - 1)
+            for var, v in zip(out, self.room.read(at.get())): var.set(v)
+            with f.loop_while(lambda: at.get() > 0):
+                at.set(at.get() - 1)
+                for var, v in zip(out, self.combine(f, self.room.read(at.get()), tuple(o.get() for o in out))): var.set(v)
+        return tuple(o.get() for o in out)
+
+
 class RowAccumulator:
     """One reduction along a row: reset per block, step by step, then a scalar; block results through a binary counter."""
 
@@ -132,9 +187,7 @@ class RowAccumulator:
         self.memory = [f.array(v.elem, LANES) for v in start]
         if blocked:
             one = identities(f, kind, dtype, 1)
-            self.elems = [v.elem for v in one]
-            self.stack = [f.array(v.elem, 64) for v in one]
-            self.count, self.depth = Var(f, f.const(0)), Var(f, f.const(0))
+            self.blocks = Blocks(f, self.combine, Room(f, 64, one))
             self.only = [Var(f, v) for v in one]
 
     @staticmethod
@@ -150,7 +203,7 @@ class RowAccumulator:
 
     def start_row(self):
         if not self.blocked: return
-        self.count.set(self.f.const(0)); self.depth.set(self.f.const(0))
+        self.blocks.clear()
         for var, v in zip(self.only, identities(self.f, self.kind, self.dtype, 1)): var.set(v)
 
     def step(self, copy, v, mask=None):
@@ -176,44 +229,30 @@ class RowAccumulator:
             for mem, var in zip(self.memory, copy):
                 var.set(self.f.load(self.f.at(mem, self.f.const(c * self.width), var.elem), var.elem, self.width))
 
-    def block_result(self):
-        f = self.f
-        copies = [tuple(v.get() for v in copy) for copy in self.acc]
-        while len(copies) > 1:
-            h = len(copies) // 2
-            copies = [self.combine(f, a, b) for a, b in zip(copies[:h], copies[h:])]
-        return fold(f, self.combine, copies[0])
+    def block_result(self): return fold_copies(self.f, self.combine, [tuple(v.get() for v in copy) for copy in self.acc])
 
     def end_block(self, start):
         vs = self.block_result()
         def keep():
             for var, v in zip(self.only, vs): var.set(v)
-        self.f.branch(self.one_block, keep, lambda: self.push(vs))
-    def push(self, vs):
-        """Add a block's result: two results of equal rank become one of the next."""
-        f = self.f
-        carry, left = [Var(f, v) for v in vs], Var(f, self.count.get())
-        with f.loop_while(lambda: (left.get() & 1).ne(0)):
-            self.depth.set(self.depth.get() - 1)
-            top = tuple(f.load(f.at(s, self.depth.get(), e), e) for s, e in zip(self.stack, self.elems))
-            for var, v in zip(carry, self.combine(f, top, tuple(c.get() for c in carry))): var.set(v)
-            left.set(left.get() >> 1)
-        for s, e, c in zip(self.stack, self.elems, carry): f.store(c.get(), f.at(s, self.depth.get(), e))
-        self.depth.set(self.depth.get() + 1)
-        self.count.set(self.count.get() + 1)
+        self.f.branch(self.one_block, keep, lambda: self.blocks.push(vs))
 
     def result(self):
-        f = self.f
-        if not self.blocked: return leave(f, self.block_result(), self.dtype, self.kind)
-        out = self.only
-        with f.when(self.depth.get() > 0):
-            at = Var(f, self.depth.get() - 1)
-            for var, s, e in zip(out, self.stack, self.elems): var.set(f.load(f.at(s, at.get(), e), e))
-            with f.loop_while(lambda: at.get() > 0):
-                at.set(at.get() - 1)
-                low = tuple(f.load(f.at(s, at.get(), e), e) for s, e in zip(self.stack, self.elems))
-                for var, v in zip(out, self.combine(f, low, tuple(o.get() for o in out))): var.set(v)
-        return leave(f, tuple(o.get() for o in out), self.dtype, self.kind)
+        vs = self.blocks.result([o.get() for o in self.only]) if self.blocked else self.block_result()
+        return leave(self.f, vs, self.dtype, self.kind)
+
+
+def beats(kind, x, y):
+    """Is x better than y, by argmax or argmin: NaN beats every number."""
+    out = x > y if kind == 'argmax' else x < y
+    return out | (x.ne(x) & y.eq(y)) if x.elem in FLOAT_ELEMS else out
+
+
+def precedes(kind, x, y, tie):
+    """x before y; equal values (and two NaN) go by `tie`."""
+    same = x.eq(y)
+    if x.elem in FLOAT_ELEMS: same = same | (x.ne(x) & y.ne(y))
+    return beats(kind, x, y) | (same & tie)
 
 
 class ArgAccumulator:
@@ -230,28 +269,23 @@ class ArgAccumulator:
         self.acc = [(Var(f, empty), Var(f, f.const(self.NONE, 'i32', width))) for _ in range(self.copies)]
         self.memory = f.array(elem, LANES), f.array('i32', LANES)
         self.best, self.at = Var(f, f.const(identity(kind, dtype), elem)), Var(f, f.const(-1))
-        self.base = None
 
     @staticmethod
     def of_lanes(f, kind, dtype, v, mask):
         """The place of the best of one vector, without an accumulator."""
         v = f.select(mask, enter(f, v, dtype)[0], identity(kind, dtype))
         index = f.select(mask, f.lanes(mask.width), ArgAccumulator.NONE)
-        def both(f, a, b):
-            take = ArgAccumulator.precedes(kind, b[0], a[0], b[1].ult(a[1]))
-            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
-        return f.convert('zext', fold(f, both, (v, index))[1], 'i64')
-
-    def better(self, x, y, tie): return self.precedes(self.kind, x, y, tie)
+        return f.convert('zext', fold(f, ArgAccumulator.earlier(kind), (v, index))[1], 'i64')
 
     @staticmethod
-    def precedes(kind, x, y, tie):
-        """x before y; equal values (and two NaN) go by `tie`."""
-        out = x > y if kind == 'argmax' else x < y
-        if x.elem in FLOAT_ELEMS:
-            xn, yn = x.ne(x), y.ne(y)
-            return out | (xn & ~yn) | ((x.eq(y) | (xn & yn)) & tie)
-        return out | (x.eq(y) & tie)
+    def earlier(kind):
+        """Of two (value, index) pairs the better, or the earlier of two as good."""
+        def combine(f, a, b):
+            take = precedes(kind, b[0], a[0], b[1].ult(a[1]))
+            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
+        return combine
+
+    def better(self, x, y, tie): return precedes(self.kind, x, y, tie)
 
     def reset(self):
         f = self.f
@@ -284,14 +318,7 @@ class ArgAccumulator:
             for mem, var in zip(self.memory, pair): var.set(f.load(f.at(mem, f.const(c * self.width), var.elem), var.elem, self.width))
     def end_block(self, start):
         f = self.f
-        copies = [(v.get(), i.get()) for v, i in self.acc]
-        def both(a, b):
-            take = self.better(b[0], a[0], b[1].ult(a[1]))
-            return f.select(take, b[0], a[0]), f.select(take, b[1], a[1])
-        while len(copies) > 1:
-            h = len(copies) // 2
-            copies = [both(a, b) for a, b in zip(copies[:h], copies[h:])]
-        v, i = fold(f, lambda f, a, b: both(a, b), copies[0])
+        v, i = fold_copies(f, self.earlier(self.kind), [(v.get(), i.get()) for v, i in self.acc])
         index = f.convert('zext', i, 'i64') + start
         take = (self.at.get() < 0) | self.better(v, self.best.get(), index < self.at.get())
         self.best.set(f.select(take, v, self.best.get())); self.at.set(f.select(take, index, self.at.get()))

@@ -44,12 +44,12 @@ class ScatterEmitter(Evaluator):
                 index = self.split(units, unit // pieces)
                 with f.loop(f.const(0), self.length) as k:
                     here = {**index, **self.split(serial, k)}
-                    with f.loop(first, end) as c: self.put(Row(self, {**here, self.near: c}), At(f.const(0), 1))
+                    with f.loop(first, end) as c: self.contribute(Row(self, {**here, self.near: c}), At(f.const(0), 1))
             elif inner is None:
                 index = self.split(units, unit)
                 with f.loop(f.const(0), self.length) as k:
                     row = Row(self, {**index, **self.split(serial, k)})
-                    self.put(row, At(f.const(0), 1))
+                    self.contribute(row, At(f.const(0), 1))
             else:
                 piece = unit % pieces
                 index = self.split(units, unit // pieces)
@@ -60,8 +60,8 @@ class ScatterEmitter(Evaluator):
                     row = Row(self, {**index, **self.split(serial, k)})
                     row.prepare([value, *places], {width, 1})
                     base = self.destination(row)
-                    with f.loop(first, main, width) as c: self.put(row, At(c, width), base)
-                    with f.loop(main, end) as c: self.put(row, At(c, 1), base)
+                    with f.loop(first, main, width) as c: self.contribute(row, At(c, width), base)
+                    with f.loop(main, end) as c: self.contribute(row, At(c, 1), base)
 
     @staticmethod
     def free_axes(places, rank):
@@ -92,11 +92,11 @@ class ScatterEmitter(Evaluator):
         base = self.pointer(self.out, self.out.offset)
         return base if offset is None else values.address(f, base, offset, self.out.dtype)
 
-    def put(self, row, at, base=None):
+    def contribute(self, row, at, base=None):
         f, dtype = self.f, self.out.dtype
         if base is None: base = self.destination(row)
         where = values.address(f, base, at.index, dtype)
-        v = row.element(self.value, at) if self.varies(self.value) else row.value(self.value, at.width)
+        v = row.spread(self.value, at)
         if self.combine_kind != 'set':
             old = values.load(f, where, dtype, at.width)
             kind = {'add': 'sum', 'mul': 'prod', 'max': 'max', 'min': 'min'}[self.combine_kind]

@@ -3,11 +3,12 @@
 The order is the serial one, so nothing depends on how the other axes are cut.
 """
 from ..graph import itemsize
-from ..loops import closure, is_one
+from ..loops import closure
+from ..schedule import CHUNK
 from ..symbolic import product
-from . import reduce, values
+from . import reduce
 from .ir import Var
-from .llvm import MASKABLE, TAIL, At, Evaluator, Row
+from .llvm import At, Evaluator, Row, maskable
 
 COLUMNS = 256         # columns of one work unit
 
@@ -21,42 +22,29 @@ class SweepEmitter(Evaluator):
         self.op, self.kind, self.reverse, self.dtype = op, kind, reverse, dtype
         self.value = store.expr
         self.hoist()
-        width = 32 if itemsize(self.value.dtype) <= 4 and itemsize(dtype) <= 4 else 8
+        self.width = 32 if itemsize(self.value.dtype) <= 4 and itemsize(dtype) <= 4 else 8
+        self.choose_tail(maskable(self.exprs, [store], inner))
         count = product(sizes[a] for a in outer)
         columns = sizes[inner] if inner is not None else 1
         chunks = program.ceildiv(columns, COLUMNS)
         length = product(sizes[a] for a in along)
         self.units = count * chunks
-        self.grain = program.max(1, program.floordiv(16384, program.max(1, length * program.min(columns, COLUMNS))))
+        self.grain = program.max(1, program.floordiv(CHUNK, program.max(1, length * program.min(columns, COLUMNS))))
         self.cost = count * columns * length * (itemsize(self.value.dtype) + itemsize(dtype))
         self.length = self.n(length)
-        dense = self.dense()
         f = self.f
         size = self.n(columns)
         pieces = self.n(chunks)
         with f.loop(self.lo, self.hi) as unit:
-            if inner is None: self.sweep(self.split(outer, unit), f.const(0), 1, None)
+            if inner is None: self.walk(self.split(outer, unit), None, 1, None)
             else:
                 piece = unit % pieces
                 index = self.split(outer, unit // pieces)
                 first = piece * COLUMNS
                 last = f.min(first + COLUMNS, size)
-                main = first + ((last - first) & -width)
-                with f.loop(first, main, width) as c: self.sweep(index, c, width, None)
-                if dense:
-                    with f.loop(main, last, TAIL) as c:
-                        self.sweep(index, c, TAIL, f.lanes(TAIL) < f.splat(f.convert('trunc', last - c, 'i32'), TAIL))
-                else:
-                    with f.loop(main, last) as c: self.sweep(index, c, 1, None)
+                self.sweep(first, last, lambda c, width, mask: self.walk(index, c, width, mask))
 
-    def dense(self):
-        """May the tail be masked: every access dense along the vectors, and of a type that masks well."""
-        def ok(strides, dtype): return is_one(strides.get(self.inner, 1)) and values.MEMORY[dtype] in MASKABLE and dtype not in values.PAIR
-        loads = [e for e in self.exprs if e.op == 'load' and self.varies(e)]
-        return (all(ok(e.attrs['strides'], e.dtype) and not e.args for e in loads) and ok(self.store.strides, self.store.memory.dtype)
-                and is_one(self.store.strides.get(self.inner, 1)))
-
-    def sweep(self, index, column, width, mask):
+    def walk(self, index, column, width, mask):
         f = self.f
         arg = self.kind.startswith('arg')
         source = self.value.dtype
@@ -68,7 +56,7 @@ class SweepEmitter(Evaluator):
             row = Row(self, {**index, **self.split(self.along, k)})
             at = At(column, width, mask)
             row.prepare([self.value] if self.factor is None else [self.value, self.factor], {width})
-            there = lambda e: reduce.enter(f, row.element(e, at) if self.varies(e) else row.value(e, width), source)
+            there = lambda e: reduce.enter(f, row.spread(e, at), source)
             v = there(self.value)
             if kind == 'linear':
                 product_ = reduce.COMBINE['prod'](f, there(self.factor), tuple(a.get() for a in acc))
@@ -82,21 +70,11 @@ class SweepEmitter(Evaluator):
                 acc[0].set(f.select(take, v[0], acc[0].get()))
                 place.set(f.select(take, f.splat(k, width), place.get()))
             if self.op == 'scan':
-                self.put(row, column, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source, kind), mask)
-        if self.op != 'scan': self.put(Row(self, {**index, **{a: f.const(0) for a in self.along}}), column, place.get(), mask)
+                self.put(row, self.store, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source, kind), at)
+        if self.op != 'scan': self.put(Row(self, {**index, **{a: f.const(0) for a in self.along}}), self.store, place.get(), At(column, width, mask))
 
     def takes(self, x, best, place):
         """Does x replace the best so far? A scan lets later equals in (torch's cummax), an argreduction keeps the first."""
-        scan = self.op == 'scan'
-        better = (x >= best if scan else x > best) if 'max' in self.kind else (x <= best if scan else x < best)
-        if x.is_float: better = better | (x.ne(x) if scan else x.ne(x) & best.eq(best))
-        return better if scan else better | (place < 0)
-
-    def put(self, row, column, v, mask):
-        f, s = self.f, self.store
-        base = row.store_base(s)
-        stride = s.strides.get(self.inner, 0)
-        width = (v[0] if isinstance(v, tuple) else v).width
-        if self.inner is None: values.store(f, v, base, s.memory.dtype)
-        elif is_one(stride): values.store(f, v, values.address(f, base, column, s.memory.dtype), s.memory.dtype, mask)
-        else: values.store_lanes(f, v, self.spaced(base, column, stride, s.memory.dtype, width), s.memory.dtype)
+        if self.op != 'scan': return reduce.beats(self.kind, x, best) | (place < 0)
+        better = x >= best if 'max' in self.kind else x <= best
+        return better | x.ne(x) if x.is_float else better

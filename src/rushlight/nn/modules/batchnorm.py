@@ -139,14 +139,12 @@ class _LazyNormBase(LazyModuleMixin):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
+        tensors = [tensor for tensor in (self.weight, self.bias, self.running_mean, self.running_var) if tensor is not None]
+        if tensors and self.num_features == 0:      # they wait for it, or were loaded; a norm without any stays at 0, as torch's does
+            self.num_features = input.shape[1]
         if self.has_uninitialized_params():
-            self.num_features = input.shape[1]
-            for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
-                if tensor is not None:
-                    tensor.materialize((self.num_features,))
+            for tensor in tensors: tensor.materialize((self.num_features,))
             self.reset_parameters()
-        if self.num_features == 0:                  # the parameters were loaded, or there are none
-            self.num_features = input.shape[1]
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):

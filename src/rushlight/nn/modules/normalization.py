@@ -120,10 +120,8 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
-class LocalResponseNorm(Module):
-    """Each channel divided by a power of the mean square of its neighbours."""
-
-    __constants__ = ["size", "alpha", "beta", "k"]
+class _ResponseNorm(Module):
+    """What the two forms of response normalisation are set up with."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -132,26 +130,28 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-class CrossMapLRN2d(Module):
+class LocalResponseNorm(_ResponseNorm):
+    """Each channel divided by a power of the mean square of its neighbours."""
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+
+class CrossMapLRN2d(_ResponseNorm):
     """Each channel of (N, C, H, W) divided by a power of the mean square of its neighbours: the older form of LocalResponseNorm, with torch's windows.
 
     They reach (size - 1) // 2 channels to either side, and the first channel stays in every window. The gradient is that of these numbers; torch's own is
     of other windows.
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:      # k is printed: 1, not 1.0
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
@@ -160,6 +160,3 @@ class CrossMapLRN2d(Module):
         sums = F.pad(square, (0, 0, 0, 0, reach, reach)).unfold(1, 2 * reach + 1, 1).sum(-1)
         beyond = (rl.arange(input.size(1), device=input.device) > reach).to(input.dtype).reshape(1, -1, 1, 1)
         return input * (self.k + (sums + beyond * square[:, :1]) * (self.alpha / self.size)).pow(-self.beta)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

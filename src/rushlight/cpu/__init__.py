@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import contextlib
 
-__all__ = ["is_available", "device_count", "current_device", "set_device", "synchronize", "current_stream", "stream", "Stream", "StreamContext", "is_initialized"]
+from . import amp
+
+__all__ = ["amp", "is_available", "device_count", "current_device", "set_device", "synchronize", "current_stream", "stream", "Stream", "StreamContext", "is_initialized"]
 
 
 class Stream:
