@@ -114,12 +114,16 @@ def group_members(group):
     return found
 
 
+def environment(**more):
+    """This process's, in which a new one finds this rushlight."""
+    path = os.pathsep.join(p for p in (os.path.dirname(os.path.dirname(rl.__file__)), os.environ.get("PYTHONPATH")) if p)
+    return {**os.environ, "PYTHONPATH": path, **more}
+
+
 def loading_program(method):
     """A program that loads for ever, in a process group of its own; returns when its workers are up."""
     code = textwrap.dedent(PROGRAM).format(here=HERE, method=method)
-    path = os.pathsep.join(p for p in (os.path.dirname(os.path.dirname(rl.__file__)), os.environ.get("PYTHONPATH")) if p)
-    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               env={**os.environ, "PYTHONPATH": path})
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment())
     workers = program.stdout.readline().split()
     if len(workers) != 2:
         program.kill()
@@ -199,9 +203,8 @@ def test_a_small_shm_gives_both_sizes():
     """/dev/shm of 1 MB, in a mount namespace of its own; only without memfd does its size matter."""
     code = textwrap.dedent(SMALL).format(sizes=SIZES)
     command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m none /dev/shm && exec "$0" -c "$1"', sys.executable, code]
-    path = os.pathsep.join(p for p in (os.path.dirname(os.path.dirname(rl.__file__)), os.environ.get("PYTHONPATH")) if p)
     try: allowed = subprocess.run(["unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=1m none /dev/shm"], capture_output=True).returncode == 0
     except FileNotFoundError: allowed = False
     if not allowed: pytest.skip("mounting a file system is not allowed here")
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path, "RUSHLIGHT_SHARED_MEMORY": "shm"})
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(RUSHLIGHT_SHARED_MEMORY="shm"))
     assert done.stdout.strip() == "right", done.stderr

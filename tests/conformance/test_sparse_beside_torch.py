@@ -1,7 +1,6 @@
 """Sparse tensors beside torch's: texts, layouts of results and gradients, error types, optimizers, files. What torch refuses may work here; what it does must be the same."""
 import io
 import re
-import warnings
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from bridge import difference, sparse_to_rl, to_rl
 
 import rushlight as rl
 
-warnings.filterwarnings("ignore", message=".*Sparse (CSR|CSC) tensor support is in beta.*")
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support is in beta state")
 LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc")
 
 
