@@ -26,8 +26,7 @@ KNOWN = {
 }
 
 # The same for complex numbers only.
-KNOWN_COMPLEX = {("to_sparse", "call"): ("does not support automatic differentiation", "torch refuses complex numbers that require gradients"),
-                 ("istft", "gradient"): ("torch has None", "torch has no gradient for the window; ours agrees with differences")}
+KNOWN_COMPLEX = {("istft", "gradient"): ("torch has None", "torch has no gradient for the window; ours agrees with differences")}
 
 # What only some samples show, or dtypes that an entry's turn brings: explained where it is met, not missed where it is not.
 KNOWN_DEEPER = {
