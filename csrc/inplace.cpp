@@ -6,6 +6,7 @@
 //  - both are dense and partly overlap: torch's RuntimeError for pointwise ops and ops that write by declaration (copy_), a copy of the operand otherwise;
 //  - operators declared `separate` (torch's scatters, gathers and joins) refuse any of it;
 //  - torch does not look at strided ones ("too hard"): here the operand is copied.
+#include "compat.h"
 #include "op.h"
 
 namespace rl {
@@ -107,8 +108,8 @@ static const Layout* output_layout(const Plan* p, int i, const Call& c) {
 
 // What the definition says of an out= tensor that has another dtype than the result: OpDef.out_refusal, an exception or None.
 static bool refuse_dtype(const Call& c, const Tensor* dest, const Layout* want, bool castable) {
-  PyObject* stated = PyObject_GetAttrString(c.op->definition, "out");
-  if (!stated) { PyErr_Clear(); return true; }
+  PyObject* stated = nullptr;
+  if (int found = optional_attribute(c.op->definition, "out", &stated); found <= 0) return found == 0;
   bool nothing = PyBool_Check(stated);
   Py_DECREF(stated);
   if (nothing) return true;
@@ -133,9 +134,9 @@ static bool take_dtype_from_out(Call& c, const Tensor* dest) {
     if (p.face_only) continue;
     if (p.kind != ParamKind::DType) { skip_words(a, p); continue; }
     if (c.static_words[a.is] != ABSENT) return true;
-    PyObject* wanted = PyObject_GetAttrString(c.op->definition, "dtype_from_out");
-    int yes = wanted ? PyObject_IsTrue(wanted) : 0;
-    if (!wanted) PyErr_Clear();
+    PyObject* wanted = nullptr;
+    int yes = optional_attribute(c.op->definition, "dtype_from_out", &wanted);
+    if (yes > 0) yes = PyObject_IsTrue(wanted);
     Py_XDECREF(wanted);
     if (yes <= 0) return yes == 0;
     if (!refuse_dtype(c, dest, dest->layout, true)) return false;

@@ -28,9 +28,9 @@ static const int COLUMN_MAJOR = 102;
 struct Routine { const char *real, *complex; void* of[4]; };      // the routine's name for real and for complex matrices, without the type's letter
 static Routine potrf{"potrf", "potrf"}, getrf{"getrf", "getrf"}, getrs{"getrs", "getrs"}, geqrf{"geqrf", "geqrf"},
     syevd{"syevd", "heevd"}, geev{"geev", "geev"}, gesdd{"gesdd", "gesdd"}, sytrf{"sytrf", "sytrf"}, hetrf{"sytrf", "hetrf"}, sytrs{"sytrs", "sytrs"},
-    hetrs{"sytrs", "hetrs"}, gels{"gels", "gels"}, gelsy{"gelsy", "gelsy"}, gelsd{"gelsd", "gelsd"}, gelss{"gelss", "gelss"};
+    hetrs{"sytrs", "hetrs"}, gels{"gels", "gels"}, gelsy{"gelsy", "gelsy"}, gelsd{"gelsd", "gelsd"};
 static Routine trsm{"trsm", "trsm"}, gemm{"gemm", "gemm"};                        // BLAS
-static Routine* const LAPACK[] = {&potrf, &getrf, &getrs, &geqrf, &syevd, &geev, &gesdd, &sytrf, &hetrf, &sytrs, &hetrs, &gels, &gelsy, &gelsd, &gelss};
+static Routine* const LAPACK[] = {&potrf, &getrf, &getrs, &geqrf, &syevd, &geev, &gesdd, &sytrf, &hetrf, &sytrs, &hetrs, &gels, &gelsy, &gelsd};
 static Routine* const BLAS[] = {&trsm, &gemm};
 static bool g_opened = false;
 
@@ -407,7 +407,7 @@ template <bool VECTORS> static int64_t svd(char** p, const int64_t* n, const Sca
 
 // -------------------------------------------------------------------------------------------------------------- least squares
 // solution (max(rows, columns) rows), rank, singular values, info <- matrix, right sides, rcond (one double); n: element, rows, columns, right sides,
-// driver (0 gels, 1 gelsy, 2 gelsd, 3 gelss). Errors: 1 not of full rank or not converged
+// driver (0 gels, 1 gelsy, 2 gelsd). Errors: 1 not of full rank or not converged
 static int64_t least_squares(char** p, const int64_t* n, const Scalar*, char*, int64_t lo, int64_t hi) {
   int e = (int)n[0], rows = (int)n[1], columns = (int)n[2], sides = (int)n[3], driver = (int)n[4];
   int64_t small = std::min(n[1], n[2]), large = std::max(n[1], n[2]), a_bytes = n[1] * n[2] * BYTES[e], b_bytes = n[1] * n[3] * BYTES[e], x_bytes = large * n[3] * BYTES[e];
@@ -427,14 +427,10 @@ static int64_t least_squares(char** p, const int64_t* n, const Scalar*, char*, i
   int* integers = &asked_integer;
   auto ranked = [&](void* b, auto limit) {           // `limit`: float or double, as the routine takes it
     bool wide = is_complex(e);
-    switch (driver) {
-      case 1: return wide ? call(gelsy, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, integers, limit, &rank, work, size, real_work)
-                          : call(gelsy, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, integers, limit, &rank, work, size);
-      case 2: return wide ? call(gelsd, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size, real_work, integers)
-                          : call(gelsd, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size, integers);
-      default: return wide ? call(gelss, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size, real_work)
-                           : call(gelss, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size);
-    }
+    if (driver == 1) return wide ? call(gelsy, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, integers, limit, &rank, work, size, real_work)
+                                 : call(gelsy, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, integers, limit, &rank, work, size);
+    return wide ? call(gelsd, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size, real_work, integers)
+                : call(gelsd, e, COLUMN_MAJOR, rows, columns, sides, (void*)a, lda, b, ldb, s, limit, &rank, work, size, integers);
   };
   auto run = [&](void* b) {
     if (driver == 0) return call(gels, e, COLUMN_MAJOR, 'N', rows, columns, sides, (void*)a, lda, b, ldb, work, size);

@@ -186,13 +186,13 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(list); i++) good = read_signature(PySequence_Fast_GET_ITEM(list, i), op);
   Py_XDECREF(list);
   if (good && op->signatures->size() > 255) { raise(PyExc_ValueError, "%s: too many signatures", op->text); good = false; }
-  PyObject *layout = nullptr, *doc = nullptr;
-  if (good && optional_attribute(definition, "layout", &layout) > 0) { op->pointwise = PyUnicode_Check(layout) && !PyUnicode_CompareWithASCIIString(layout, "pointwise"); Py_DECREF(layout); }
-  PyObject *separate = nullptr, *one_value = nullptr;
-  if (good && optional_attribute(definition, "one_value", &one_value) > 0) { op->one_value = PyObject_IsTrue(one_value) == 1; Py_DECREF(one_value); }
-  if (good && optional_attribute(definition, "separate", &separate) > 0) { op->separate = PyObject_IsTrue(separate) == 1; Py_DECREF(separate); }
-  if (good && definition != Py_None && optional_attribute(definition, "__doc__", &doc) > 0) op->doc = doc;
-  if (PyErr_Occurred() && good) PyErr_Clear();
+  // What the definition says, if it says it: a reference, or null; an error other than its absence is the caller's.
+  auto said = [&](const char* name) { PyObject* value = nullptr; if (good && optional_attribute(definition, name, &value) < 0) good = false; return value; };
+  auto flag = [&](const char* name) { PyObject* value = said(name); int yes = value ? PyObject_IsTrue(value) : 0; Py_XDECREF(value); if (yes < 0) good = false; return yes > 0; };
+  op->one_value = flag("one_value");
+  op->separate = flag("separate");
+  if (PyObject* layout = said("layout")) { op->pointwise = PyUnicode_Check(layout) && !PyUnicode_CompareWithASCIIString(layout, "pointwise"); Py_DECREF(layout); }
+  if (definition != Py_None) op->doc = said("__doc__");
   if (!good || !op_register(op)) { Py_DECREF(op); return nullptr; }
   return (PyObject*)op;
 }
