@@ -438,7 +438,7 @@ static int64_t least_squares(char** p, const int64_t* n, const Scalar*, char*, i
   };
   run(p[0]);
   size = optimum(asked, e);
-  int64_t reals = driver == 1 ? 2 * columns : driver == 3 ? 5 * small : driver == 2 && is_complex(e) ? optimum(&asked_real, e) : 1;
+  int64_t reals = driver == 1 ? 2 * columns : driver == 2 && is_complex(e) ? optimum(&asked_real, e) : 1;
   int64_t whole = driver == 1 ? columns : driver == 2 ? asked_integer : 1;
   work = work_room.of((int64_t)size * BYTES[e]);
   real_work = real_room.of(reals * REAL_BYTES[e]);
