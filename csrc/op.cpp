@@ -191,7 +191,11 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   auto flag = [&](const char* name) { PyObject* value = said(name); int yes = value ? PyObject_IsTrue(value) : 0; Py_XDECREF(value); if (yes < 0) good = false; return yes > 0; };
   op->one_value = flag("one_value");
   op->separate = flag("separate");
-  if (PyObject* layout = said("layout")) { op->pointwise = PyUnicode_Check(layout) && !PyUnicode_CompareWithASCIIString(layout, "pointwise"); Py_DECREF(layout); }
+  if (PyObject* layout = said("layout")) {
+    const char* text = PyUnicode_Check(layout) ? PyUnicode_AsUTF8(layout) : nullptr;
+    op->pointwise = text && !strncmp(text, "pointwise", 9);           // also "pointwise contiguous", whose results are dense
+    Py_DECREF(layout);
+  }
   if (definition != Py_None) op->doc = said("__doc__");
   if (!good || !op_register(op)) { Py_DECREF(op); return nullptr; }
   return (PyObject*)op;

@@ -458,7 +458,7 @@ static int native_bernoulli(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor* self = a.tensor();
   Generator* g = generator_of(c.generator);
-  Tensor* out = empty_like_tensor(self, drawn_dtype(c, self), self->layout->device, -1);
+  Tensor* out = tensor_empty(drawn_dtype(c, self), self->layout->device, self->layout->ndim, self->layout->shape());        // dense, whatever self is: as torch
   bool ok = out && (c.overload == 1 ? bernoulli_into(out, g, a.real(0.5)) : bernoulli_tensor_into(out, g, self));
   if (ok) out = connected(out, self, nullptr);
   return give(out, ok, outs);
@@ -651,10 +651,12 @@ static int native_normal(Call& c, PyObject** outs, int) {
   double std_number = c.overload == 1 ? a.real(1) : 1;
   int64_t sizes[MAX_DIMS];
   int n = 0;
-  for (Tensor* t : {mean, std}) if (t && t->layout->ndim > n) n = t->layout->ndim;
+  // In torch a number as std becomes a tensor in the shape of out=, which broadcasts with mean.
+  Tensor* second = std || c.form != 2 || !c.ndest ? std : c.dests[0];
+  for (Tensor* t : {mean, second}) if (t && t->layout->ndim > n) n = t->layout->ndim;
   for (int i = 0; i < n; i++) {
     sizes[i] = 1;
-    for (Tensor* t : {mean, std}) {
+    for (Tensor* t : {mean, second}) {
       int64_t s = t && i >= n - t->layout->ndim ? t->layout->shape()[i - (n - t->layout->ndim)] : 1;
       if (s != 1 && sizes[i] != 1 && s != sizes[i]) { raise(PyExc_RuntimeError, "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", (long long)sizes[i], (long long)s, i); return -1; }
       if (s != 1) sizes[i] = s;

@@ -37,7 +37,6 @@ KNOWN_DEEPER = {
     ("nn.functional.conv_transpose3d", "value"): ("values differ", "a hundred products of up to 81 that cancel, added in another order; op_db allows 2e-4 where it states a tolerance"),
     ("grid_sampler_2d", "gradient"): ("argument 1", "bicubic: float32 cancels in the gradient of the grid; torch's is as far from the double one (3e-5 to 6e-5 of its size)"),
     ("nn.functional.grid_sample", "gradient"): ("argument 1", "as grid_sampler_2d"),
-    ("normal/number_mean", "out"): ("must match the size", "torch does not resize an empty out= beside a number as mean if std has several dimensions"),
 }
 
 

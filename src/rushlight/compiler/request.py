@@ -186,7 +186,7 @@ def _spread_to(o, shape, definition, form):
         return T.expand(o, shape)
     have, want = [hint_of(s) for s in shape], [hint_of(s) for s in o.shape]
     if form == 1 and callable(definition.inplace): raise RuntimeError(definition.inplace(have, want))
-    if form == 1 and definition.layout != 'pointwise':
+    if form == 1 and not str(definition.layout).startswith('pointwise'):
         raise RuntimeError(f'Bad in-place call: input tensor size {have} and output tensor size {want} should match')
     raise RuntimeError(f"output with shape {have} doesn't match the broadcast shape {want}")
 
@@ -467,7 +467,7 @@ def output_strides(t, node, number=0):
         want = 4 if memory_format == 'channels_last' else 5
         if len(shape) != want: raise RuntimeError(f'required rank {want} tensor to use {memory_format} format')
         return channels_last_strides(shape)
-    if memory_format == 'contiguous_format' or layout == 'contiguous': return contiguous_strides(shape)
+    if memory_format == 'contiguous_format' or layout in ('contiguous', 'pointwise contiguous'): return contiguous_strides(shape)
     operands = [(n.shape, s) for n, s in zip(t.inputs, t.strides) if n is not None]
     if layout == 'joined':                # channels last when every operand is
         last = len(shape) in (4, 5) and operands and all(
@@ -478,6 +478,7 @@ def output_strides(t, node, number=0):
     if layout.startswith('spatial'):      # as the first operand suggests, or the one named
         suggests = operands[int(layout[7:] or 0)] if operands else ((), ())
         return channels_last_strides(shape) if len(suggests[0]) == len(shape) and is_channels_last(*suggests) else contiguous_strides(shape)
+    if layout == 'narrowed': return pointwise_strides(shape, [(shape, operands[0][1])])       # a pointwise operator of parts of the first operand
     if layout in ('like', 'format'): operands = operands[:1]
     if layout == 'gradient' and t.convolved is not None:
         return channels_last_strides(shape) if t.convolved and len(shape) in (4, 5) else contiguous_strides(shape)

@@ -221,7 +221,7 @@ def prelu(x, weight):
     return T.where(T.prim("lt", T.const(0, x.dtype), x), x, x * weight)
 
 
-@op("glu(Tensor self, int dim=-1) -> Tensor", rule="float!", on="F", layout="contiguous", node="GluBackward0", refuses="c", kernel="glu_cpu",
+@op("glu(Tensor self, int dim=-1) -> Tensor", rule="float!", on="F", layout="narrowed", node="GluBackward0", refuses="c", kernel="glu_cpu",
     samples=channels("glu"))
 def glu(x, dim):
     """The first half times the sigmoid of the second."""

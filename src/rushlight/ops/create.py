@@ -239,7 +239,7 @@ def _triangle(name, keep, doc):
         i, j = T.iota(x.shape[-2], x.ndim - 2, x.ndim), T.iota(x.shape[-1], x.ndim - 1, x.ndim)
         return T.where(keep(j - i, T.size(diagonal, "i64")), x, 0)
     body.__name__, body.__doc__ = name, doc
-    return op(f"{name}(Tensor self, SymInt diagonal=0) -> Tensor", rule="same", inplace=True, node=f"{name.capitalize()}Backward0",
+    return op(f"{name}(Tensor self, SymInt diagonal=0) -> Tensor", rule="same", inplace=True, layout="pointwise contiguous", node=f"{name.capitalize()}Backward0",
               out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", samples=joining("triangle"))(body)
 
 

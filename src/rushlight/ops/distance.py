@@ -227,7 +227,7 @@ def _float_or_complex(self, p, dim, maxnorm):
     return "same"
 
 
-@op("renorm(Tensor self, Scalar! p, int dim, Scalar maxnorm) -> Tensor", rule=_float_or_complex, promote=("self",), inplace=True, node="RenormBackward0", out=OUT_TENSOR_DTYPE, samples=_renorm_samples)
+@op("renorm(Tensor self, Scalar! p, int dim, Scalar maxnorm) -> Tensor", rule=_float_or_complex, promote=("self",), inplace=True, layout="pointwise contiguous", node="RenormBackward0", out=OUT_TENSOR_DTYPE, samples=_renorm_samples)
 def renorm(self, p, dim, maxnorm):
     """Each slice along `dim` whose p-norm is above `maxnorm` scaled down to it."""
     if isinstance(p, complex):

@@ -701,7 +701,7 @@ def where(condition, self, other):
 
 
 @op(["masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor", "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"],
-    rule=None, inplace=True, node="MaskedFillBackward0", samples=binary(condition="second"))
+    rule=None, inplace=True, layout="pointwise contiguous", node="MaskedFillBackward0", samples=binary(condition="second"))
 def masked_fill(self, mask, value):
     """`value` where the mask holds, `self` elsewhere."""
     if mask.dtype != "b1":

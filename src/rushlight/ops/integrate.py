@@ -156,7 +156,7 @@ def _gradient_samples(seed):
 
 
 # ---------------------------------------------------------------------------------------------------------- logcumsumexp
-@op("logcumsumexp(Tensor self, int dim) -> Tensor", once=True, rule="float!", layout="pointwise", node="LogcumsumexpBackward0", kernel="logcumsumexp_out_cpu",
+@op("logcumsumexp(Tensor self, int dim) -> Tensor", once=True, rule="float!", layout="pointwise contiguous", node="LogcumsumexpBackward0", kernel="logcumsumexp_out_cpu",
     out="expected scalar_type {result} but found {out}", samples=reduction(dim_required=True, keepdim=False))
 def logcumsumexp(self, dim):
     """The logarithm of the running sum of exponentials along `dim`, without overflow."""

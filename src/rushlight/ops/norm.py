@@ -114,7 +114,7 @@ def _running_update_(running_mean, running_var, mean, var, momentum):
 
 
 @op("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", rule="float_match", on="F torch",
-    layout="contiguous", node="NativeGroupNormBackward0", out=False, refuses="c", kernel="GroupNormKernelImpl",
+    layout="spatial", node="NativeGroupNormBackward0", out=False, refuses="c", kernel="GroupNormKernelImpl",
     samples=normalisation("group_norm"))
 def group_norm(input, num_groups, weight, bias, eps):
     """Channels in groups, each group of each sample brought to mean 0 and variance 1."""

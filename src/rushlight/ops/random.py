@@ -217,7 +217,7 @@ def multinomial(self, num_samples, replacement, generator):
     return topk(ratio, num_samples)[1]
 
 
-@op("_rrelu_training(Tensor self, float lower, float upper, *, Generator? generator=None) -> Tensor", rule=None, on="-", out=False, node="RreluWithNoiseBackward0")
+@op("_rrelu_training(Tensor self, float lower, float upper, *, Generator? generator=None) -> Tensor", rule=None, on="-", layout="contiguous", out=False, node="RreluWithNoiseBackward0")
 def _rrelu_training(self, lower, upper, generator):
     """Elements that are not above zero, each times a slope of its own between the bounds; the others as they are."""
     _need_float(self, "rrelu_with_noise_out_cpu", halves=True)

@@ -336,7 +336,7 @@ def norm(x, p, dim, keepdim, dtype):
 
 
 # -------------------------------------------------------------------------------------------------------------- scans
-@op("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise", node="CumsumBackward0",
+@op("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise contiguous", node="CumsumBackward0",
     samples=reduction(dim_required=True, keepdim=False))
 def cumsum(x, dim, dtype):
     """The running sum along `dim`."""
@@ -344,7 +344,7 @@ def cumsum(x, dim, dtype):
     return x if x.ndim == 0 else T.scan("sum", x, d)
 
 
-@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise", node="CumprodBackward0",
+@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="acc", inplace=True, layout="pointwise contiguous", node="CumprodBackward0",
     samples=reduction(dim_required=True, keepdim=False, high=1.3))
 def cumprod(x, dim, dtype=None):
     """The running product along `dim`."""
@@ -432,7 +432,8 @@ def nanmean(x, dim, keepdim, dtype):
     return drop_dims(T.reduce("sum", T.where(absent, 0, x), dims) / count, dims, keepdim)
 
 
-@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, layout="contiguous",
+@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None,
+    layout=lambda given: "narrowed" if given["prepend"] is None and given["append"] is None else "contiguous",
     out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", unreached=True, samples=reduction(keepdim=False, name="dim"))
 def diff(self, n, dim, prepend, append):
     """The difference of neighbours along `dim`, `n` times over; `prepend` and `append` are joined on first."""
