@@ -1,7 +1,6 @@
 """Every module of torch's database, and those that it leaves out: construction, first values, state dict, text, results, running statistics, gradients, bad input.
 
-A bounded number of configurations each; `modules.py` runs them all. What differs is listed in KNOWN, by name and with the reason; an entry that no longer
-differs fails its test, so the table cannot grow stale.
+A bounded number of configurations each; `modules.py` runs them all.
 """
 import copy
 import importlib

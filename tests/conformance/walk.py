@@ -3,7 +3,7 @@
     python tests/conformance/walk.py [NAME ...] [--dtypes float32,int64] [--limit N] [--verbose] [--part 0/2] [--jobs 2]
 
 prints what differs, operator by operator, and a summary: how many operators pass each kind of check, how many samples ran and kernels were compiled, and
-everything that does not pass by name, with the reason that `test_opdb.py` lists for it. NAME may be an entry (`max/reduction_with_dim`), an operator (`max`) or a file of names
+everything that does not pass by name, with the reason that `known.py` lists for it. NAME may be an entry (`max/reduction_with_dim`), an operator (`max`) or a file of names
 (`@list.txt`). `--part k/n` takes every n-th entry. `--record FILE` keeps results as they come: a walk that was stopped goes on where it was, several
 walks that share one file add up, and an entry whose line is taken out is run again. With `--jobs` the entries run in worker processes: a crash, or an entry that takes longer than
 `--timeout` seconds, is one failed operator. `--full` is the whole walk: every sample of five dtypes, in two workers.
@@ -147,7 +147,7 @@ def results_of(chosen, given):
 
 def reason(name, finding):
     """Why one finding is as it is: from the tables of `test_opdb.py`, or the finding itself."""
-    from test_opdb import KNOWN, KNOWN_COMPLEX, KNOWN_DEEPER
+    from known import KNOWN, KNOWN_COMPLEX, KNOWN_DEEPER
     dtype, i, kind, words = finding
     for table in (KNOWN, KNOWN_DEEPER, KNOWN_COMPLEX) if dtype.startswith("complex") else (KNOWN, KNOWN_DEEPER):
         mark, why = table.get((name, kind), (None, None))
