@@ -264,7 +264,8 @@ def beta_slope(x, a, b):
         slope = slope + 1.0 / (total + n) - share / (lower + n)
         return moved + term * slope, terms + term, term, slope, n + 1.0
     moved = T.loop(unfinished, add_term, [first, number(1.0), number(1.0), first, number(0.0)], [base, total, lower, share], trips=SLOPE_TRIPS)[0]
-    return T.where(below, -(moved * x / a), moved * x / b)
+    moves = b > 0.0                                       # it is 0 where a + b rounds to a: all draws are 1 then
+    return T.where(below, -(moved * x / a), T.where(moves, moved * x, 0.0) / T.where(moves, b, 1.0))
 
 
 def _gamma_samples(seed=0):

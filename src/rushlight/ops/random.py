@@ -161,7 +161,8 @@ def _sample_dirichlet(self, generator):
 
 @_sample_dirichlet.gradient("self")
 def _(grad, self, result):
-    slopes = _dirichlet_grad(result, self, T.expand(T.reduce("sum", self, (-1,)), self.shape))
+    (share, _), (a, _) = wide(result), wide(self)                # the others' concentrations may be lost in a narrower sum
+    slopes = T.cast(beta_slope(share, a, T.reduce("sum", a, (-1,)) - a), result.dtype)
     return slopes * (grad - T.reduce("sum", result * grad, (-1,)))
 
 
