@@ -28,7 +28,8 @@ class _LegacyUnpickler(_Unpickler):
 
     def look_through(self) -> None:
         """Sparse tensors are checked now that they have their indices."""
-        if self.unseen: from .sparse.construct import look_through
+        if not self.unseen: return
+        from .sparse.construct import look_through
         for tensor in self.unseen:
             try: look_through(tensor)
             except RuntimeError: raise

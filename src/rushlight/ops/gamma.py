@@ -91,7 +91,7 @@ def zeta(self, other):
     return zeta_in_double(s, q, kind)
 
 
-zeta.gradient("self")(no_derivative("zeta"))
+zeta.gradient("self")(no_derivative("zeta", operator="special_zeta"))
 
 
 @zeta.gradient("other")
@@ -293,7 +293,7 @@ def _density(self, other):
     return T.prim("exp", (self - 1.0) * T.prim("log", other) - other - T.prim("lgamma", self))
 
 
-igamma.gradient("self")(no_derivative("igamma: input"))
+igamma.gradient("self")(no_derivative("igamma: input", operator="igamma"))
 
 
 @igamma.gradient("other")
@@ -301,7 +301,7 @@ def _(grad, self, other):
     return grad * _density(self, other)
 
 
-igammac.gradient("self")(no_derivative("igammac: input"))
+igammac.gradient("self")(no_derivative("igammac: input", operator="igammac"))
 
 
 @igammac.gradient("other")
