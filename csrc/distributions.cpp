@@ -153,7 +153,10 @@ template <class T> static void dirichlet_rows(T* out, const T* alpha, int64_t ro
   const T top = std::nextafter(T(1), T(0)), bottom = std::numeric_limits<T>::min();
   for (int64_t r = 0; r < rows; r++) {
     double sum = 0;
-    for (int64_t i = 0; i < length; i++) sum += gammas[size_t(i)] = gamma_one<double>(drawing(), double(alpha[r * length + i]));
+    for (int64_t i = 0; i < length; i++) {      // a small concentration's draw underflows; a row of zeros would have no shares
+      double v = gamma_one<double>(drawing(), double(alpha[r * length + i]));
+      sum += gammas[size_t(i)] = v < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : v;
+    }
     for (int64_t i = 0; i < length; i++) { T v = T(gammas[size_t(i)] / sum); out[r * length + i] = v < bottom ? bottom : v > top ? top : v; }
   }
 }

@@ -65,3 +65,16 @@ def test_slopes_of_beta_draws_are_exact(dtype, tolerance):
         got = rl._dirichlet_grad(rl.tensor(x), rl.tensor(a), total).numpy()
         assert keep.sum() > 100
         np.testing.assert_allclose(got[keep], (-moved / density / y)[keep], rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+@pytest.mark.parametrize("a", [1e-10, 1e-3, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("b", [1e-10, 1e-3, 1.0, 1e4, 1e8])
+def test_shares_and_their_slopes_at_extreme_concentrations(a, b, dtype):
+    """A row of draws that all underflow still has shares; a concentration that is lost beside the other leaves a slope of 0, not infinity."""
+    rl.manual_seed(0)
+    concentration = rl.tensor([a, b], dtype=dtype, requires_grad=True)
+    shares = rl.distributions.Dirichlet(concentration.expand(50, 2)).rsample()
+    assert bool((shares > 0).all()) and bool((shares < 1).all())
+    assert rl.allclose(shares.sum(-1), rl.ones(50, dtype=dtype))
+    assert bool(rl.isfinite(rl.autograd.grad(shares[:, 0].sum(), concentration)[0]).all())

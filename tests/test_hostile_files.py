@@ -126,3 +126,24 @@ def test_a_damaged_old_file_is_one_kind_of_error():
 
 def test_an_old_file_does_not_ask_for_more_than_it_has():
     with pytest.raises(RuntimeError, match="unexpected EOF: a storage of 8589934588 bytes"): rl.load(io.BytesIO(legacy(numel=2 ** 31 - 1)))
+    data = bytearray(legacy())
+    data[-32:-24] = struct.pack("<q", 2 ** 62)                                    # nothing is kept of it, and still it must be there
+    with pytest.raises(RuntimeError, match="unexpected EOF: a storage of"): rl.load(io.BytesIO(bytes(data)), map_location="meta")
+
+
+def old_sparse(index: int) -> bytes:
+    """A file of the sparse tensor [0, 0, 5], or of one with another index."""
+    def tensor(kind, key, size, stride): return (b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\n" + kind + b"\nX\x01\x00\x00\x00" + key
+                                                 + b"X\x03\x00\x00\x00cpuK\x01NtQK\x00" + size + stride + b"\x89ccollections\nOrderedDict\n)RtR")
+    program = (b"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\nctorch.serialization\n_get_layout\nX\x10\x00\x00\x00torch.sparse_coo\x85R("
+               + tensor(b"LongStorage", b"0", b"K\x01K\x01\x86", b"K\x01K\x01\x86") + tensor(b"FloatStorage", b"1", b"K\x01\x85", b"K\x01\x85") + b"K\x03\x85\x88t\x86R.")
+    head = [pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True, "protocol_version": 1001})]
+    return b"".join(head) + program + pickle.dumps(["0", "1"], 2) + struct.pack("<qq", 1, index) + struct.pack("<qf", 1, 5.0)
+
+
+def test_sparse_tensors_of_old_files_are_checked_when_their_indices_are_there():
+    filling = rl.full((64,), -1, dtype=rl.int64)                                  # the next memory of that size has something in it
+    del filling
+    for _ in range(3): assert rl.load(io.BytesIO(old_sparse(2))).to_dense().tolist() == [0, 0, 5]
+    for index in (3, -1, 2 ** 40):
+        with pytest.raises(RuntimeError, match="size is inconsistent with indices|found negative index"): rl.load(io.BytesIO(old_sparse(index)))

@@ -661,3 +661,19 @@ def test_gradcheck_varies_the_values_of_sparse_tensors(layout, masked):
         @staticmethod
         def backward(ctx, grad): return grad * 2
     with pytest.raises(RuntimeError, match="Jacobian mismatch"): check(Wrong.apply, [s], masked=masked)
+
+
+@pytest.mark.parametrize("left", ["dense", "coo"])
+@pytest.mark.parametrize("right", ["coo", "other places"])
+def test_dtypes_that_dense_sums_refuse(left, right):
+    """A fraction of an integer, the difference of bools: in the dense operators' words, and before anything is written."""
+    d = torch.tensor([[0, 1], [2, 0]])
+    b = d.to_sparse() if right == "coo" else d.t().to_sparse()
+    for make, refused in ((lambda t: t, [lambda a, b: a.add_(b, alpha=0.5), lambda a, b: torch.add(a, b, alpha=0.5), lambda a, b: a.sub_(b, alpha=0.5)]),
+                          (lambda t: t.bool(), [lambda a, b: a - b, lambda a, b: a.sub_(b)])):
+        for call in refused:
+            a = make(d.clone() if left == "dense" else d.to_sparse())
+            before = a.to_dense().clone()
+            with pytest.raises(RuntimeError, match="For integral input tensors, argument alpha must not be|Subtraction, the `-` operator, with two bool"): call(a, make(b))
+            assert torch.equal(a.to_dense(), before)
+    assert torch.equal(torch.add(d, b, alpha=2).to_dense(), d + 2 * b.to_dense())

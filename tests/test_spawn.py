@@ -46,3 +46,10 @@ def test_spawn_waits_and_has_one_start_method():
     shared = rl.zeros(1).share_memory_()
     with pytest.warns(FutureWarning, match="only supports start_method=spawn"): mp.spawn(write, (shared,), start_method="fork")
     assert shared.item() == 1
+
+
+def test_join_waits_for_a_process_that_says_it_has_ended():
+    """A process closes its end of the pipe a moment before the system says that it is gone: join() is not False then."""
+    for _ in range(20):
+        context = mp.start_processes(time.sleep, nprocs=1, join=False, start_method="fork")
+        assert context.join() and context.join()

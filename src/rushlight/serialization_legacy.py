@@ -14,6 +14,27 @@ MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
 
 class _LegacyUnpickler(_Unpickler):
+    """Storages come after the pickle: whatever looks at numbers must wait until they are there."""
+
+    def __init__(self, *args, **options) -> None:
+        super().__init__(*args, **options)
+        self.unseen: list = []
+
+        def rebuild_sparse(layout, parts):
+            from .sparse.construct import rebuilt_unseen
+            self.unseen.append(rebuilt_unseen(layout, parts))
+            return self.unseen[-1]
+        self._known["torch._utils._rebuild_sparse_tensor"] = rebuild_sparse
+
+    def look_through(self) -> None:
+        """Sparse tensors are checked now that they have their indices."""
+        if not self.unseen: return
+        from .sparse.construct import look_through
+        for tensor in self.unseen:
+            try: look_through(tensor)
+            except RuntimeError: raise
+            except Exception as error: raise pickle.UnpicklingError(f"a sparse tensor is damaged ({type(error).__name__}: {error})") from error
+
     def persistent_load(self, reference):
         if isinstance(reference, tuple) and reference and reference[0] == "module": return reference[1]      # a class with its source, which is not run
         if not (isinstance(reference, tuple) and len(reference) == 6 and reference[0] == "storage"):
@@ -54,7 +75,8 @@ def load_legacy(file, map_location, restricted: bool, options: dict):
         return storages[key]
     try:
         if restricted: check_memo_of(file)
-        result = _LegacyUnpickler(file, reserve, restricted, **options).load()
+        reader = _LegacyUnpickler(file, reserve, restricted, **options)
+        result = reader.load()
         keys = plain()
     except pickle.UnpicklingError as error:
         if not restricted: raise
@@ -66,10 +88,12 @@ def load_legacy(file, map_location, restricted: bool, options: dict):
         if len(head) < 8: raise RuntimeError("unexpected EOF: the file is cut short before its storages")
         (count,) = struct.unpack("<q" if little else ">q", head)
         wanted = storage.untyped.nbytes() if storage.untyped is not None else count * storage.dtype.itemsize
+        if not 0 <= wanted <= left: raise RuntimeError(f"unexpected EOF: a storage of {wanted} bytes, of which the file has {left} at most")
         if count * storage.dtype.itemsize != wanted: raise RuntimeError(f"storage has wrong size: expected {wanted // storage.dtype.itemsize} got {count}")
         data = file.read(wanted)
         if len(data) != wanted: raise RuntimeError(f"unexpected EOF, expected {wanted - len(data)} more bytes. The file might be corrupted.")
         if storage.untyped is None: continue
         if wanted: memoryview(_bytes_of(storage.untyped).numpy())[:] = data
         if not little: _swap_bytes(storage.untyped, storage.dtype)
+    reader.look_through()
     return result

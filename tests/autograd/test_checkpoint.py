@@ -239,3 +239,15 @@ def test_backward_passes_of_a_group_share_one_computation():
         second.sum().backward()
     assert f.calls == 2
     rl.testing.assert_close(a.grad, a.detach().cos() + a.detach().exp())
+
+
+@pytest.mark.parametrize("keep", [[], [MM], [rl.ops.aten.index.default, rl.ops.aten.slice.Tensor]])
+def test_indexing_inside_a_selective_part(keep):
+    def block(x):
+        y = x @ x
+        z = y[rl.tensor([0, 2])][:, 1:] * len(y)
+        z[0] = 1.0
+        return (z.sin() * y[y > 0].sum()).sum()
+    x = rl.randn(3, 3, requires_grad=True)
+    out = checkpoint(block, x, use_reentrant=False, context_fn=lambda: module.create_selective_checkpoint_contexts(keep))
+    for a, b in zip(rl.autograd.grad(out, x), rl.autograd.grad(block(x), x)): rl.testing.assert_close(a, b, rtol=0, atol=0)

@@ -49,3 +49,16 @@ def test_bad_input():
         with pytest.raises(ValueError, match="floating point"): fwd.make_dual(X.long(), D)
         with pytest.raises(ValueError, match="tangent"): fwd.make_dual(X, D.long())
     with pytest.raises(RuntimeError, match="no level was entered"): fwd.exit_dual_level()
+
+
+@pytest.mark.parametrize("name, f", [
+    ("special_zeta", lambda x: rl.special.zeta(x, rl.full((2,), 2.0))), ("igamma", lambda x: rl.igamma(x, rl.ones(2))), ("geqrf", lambda x: rl.geqrf(x.reshape(2, 1))[0]),
+    ("aten::linalg_ldl_solve", lambda x: rl.linalg.ldl_solve(rl.eye(2), rl.tensor([1, 2], dtype=rl.int32), x.reshape(2, 1))), ("aten::floor_divide", lambda x: x // 2),
+    ("aten::_dirichlet_grad", lambda x: rl._dirichlet_grad(x / 9, x, x + 1))])
+def test_a_derivative_that_is_not_there_is_no_tangent_of_zero(name, f):
+    """Tangents are derived from gradients: what refuses the one refuses the other."""
+    x, t = rl.tensor([2.5, 3.0]), rl.ones(2)
+    for ask in (lambda: rl.func.jvp(f, (x,), (t,)), lambda: rl.func.vmap(lambda t: rl.func.jvp(f, (x,), (t,)))(t.reshape(1, 2))):
+        with pytest.raises(NotImplementedError, match=f"Trying to use forward AD with {name} that does not support it"): ask()
+    with pytest.raises(RuntimeError, match="is not implemented"): rl.func.grad(lambda x: f(x).sum())(x)
+    assert rl.func.jvp(lambda q: rl.special.zeta(x, q), (rl.full((2,), 2.0),), (t,))[1].abs().min() > 0.1         # the other operand has one

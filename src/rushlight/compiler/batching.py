@@ -96,7 +96,7 @@ def _draw(b, n):
 
 
 def _check(b, n):
-    return T.check(b.known[n.args[0]], n.attrs['lo'], n.attrs['hi'], n.attrs['error'])
+    return T.check(b.known[n.args[0]], n.attrs['lo'], n.attrs['hi'], n.attrs['error'], n.attrs['underived'])
 
 
 def _expand(b, n): return T.expand(b.aligned(n.args[0], n.ndim), (b.size,) + n.shape)

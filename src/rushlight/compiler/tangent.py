@@ -20,6 +20,9 @@ def push_forward(outputs, inputs, tangents):
              for i, o in enumerate(outputs)]
     back = gradients([o.node for o in outputs], [None if m is None else T.Sym(m) for m in marks], inputs)
     back = [None if g is None else T.expand(T.Sym(g), n.shape).node for g, n in zip(back, inputs)]
+    for n in closure([g for g in back if g is not None]):
+        if n.op == 'check' and n.attrs['underived'] is not None:
+            raise NotImplementedError(f"Trying to use forward AD with {n.attrs['underived']} that does not support it: its derivative is not implemented")
     tangents = [T.cast(T.expand(t, n.shape), n.dtype) for t, n in zip(tangents, inputs)]
     found = gradients(back, tangents, [m for m in marks if m is not None])
     if any(n in marks for n in closure([f for f in found if f is not None])):

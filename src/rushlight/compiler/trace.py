@@ -690,11 +690,12 @@ def conv_weight(x, y, stride, padding, dilation, groups, size):
     return _convolution('conv_weight', x, y, stride, padding, dilation, groups, size, (groups, x.shape[1] // groups, product(size), y.shape[1] // groups))
 
 
-def check(index, lo, hi, error):
-    """index itself, after testing lo <= index < hi (ints or SymInts; None: no bound). error: (exception name, message with {value})."""
+def check(index, lo, hi, error, underived=None):
+    """index itself, after testing lo <= index < hi (ints or SymInts; None: no bound). error: (exception name, message with {value}). underived: the name of the operator
+    whose derivative is not there, where that is what the error says."""
     index = lift(index)
     lo, hi = -2 ** 63 if lo is None else lo, 2 ** 63 - 1 if hi is None else hi
-    return _like(Sym(index.node.graph.node('check', (index.node,), {'lo': lo, 'hi': hi, 'error': tuple(error)}, index.shape, index.dtype)),
+    return _like(Sym(index.node.graph.node('check', (index.node,), {'lo': lo, 'hi': hi, 'error': tuple(error), 'underived': underived}, index.shape, index.dtype)),
         index)
 
 

@@ -60,9 +60,9 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait until a process ends, or the time is over. True: all have ended well. One that failed ends the others (after `grace_period`, by force) and is raised."""
         if not self._left: return True
-        multiprocessing.connection.wait([process.sentinel for process in self._left.values()], timeout=timeout)
+        ended = multiprocessing.connection.wait([process.sentinel for process in self._left.values()], timeout=timeout)
         failed = None
-        for index in [index for index, process in self._left.items() if not process.is_alive()]:
+        for index in [index for index, process in self._left.items() if process.sentinel in ended]:      # `is_alive` may still be true for a moment: joined below
             process = self._left.pop(index)
             process.join()
             if process.exitcode != 0 and failed is None: failed = index

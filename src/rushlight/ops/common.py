@@ -107,23 +107,24 @@ def rounded(x):
     return T.cast(T.cast(x, dtype), x.dtype) if dtype in T.HALF else x
 
 
-def required(condition, x, error):
+def required(condition, x, error, underived=None):
     """x, after testing that the condition holds everywhere; the error is raised before anything is written."""
-    tested = T.check(T.cast(~condition, "i64"), 0, 1, error)
+    tested = T.check(T.cast(~condition, "i64"), 0, 1, error, underived)
     return T.where(T.prim("eq", tested, 0), x, T.const(0, x.dtype))       # always x: the test must stay in the value's history
 
 
-def no_derivative(name, kind="NotImplementedError", words="the derivative for '{}' is not implemented."):
-    """The gradient of a parameter with respect to which nobody knows the derivative: torch's error, when the backward runs and not before."""
+def no_derivative(name, kind="NotImplementedError", words="the derivative for '{}' is not implemented.", operator=None):
+    """The gradient of a parameter with respect to which nobody knows the derivative: torch's error, when the backward runs and not before; and when a tangent
+    is asked for, which would be derived from it."""
     def rule(grad):
-        return required(T.const(False, "b1"), T.const(1, grad.dtype), (kind, words.format(name)))          # not 0: that would be what a failed test gives, and no test
+        return required(T.const(False, "b1"), T.const(1, grad.dtype), (kind, words.format(name)), operator or name)    # not 0: that would be what a failed test gives, and no test
     rule.unknown = True                                  # the generated tests do not ask for it
     return rule
 
 
 def underived(name):
     """The same for an operator that torch has no derivative of at all, in its words for that."""
-    return no_derivative(name, "RuntimeError", "derivative for aten::{} is not implemented")
+    return no_derivative(f"aten::{name}", "RuntimeError", "derivative for {} is not implemented")
 
 
 def at_least_1d(x):

@@ -91,7 +91,7 @@ def zeta(self, other):
     return zeta_in_double(s, q, kind)
 
 
-zeta.gradient("self")(no_derivative("zeta"))
+zeta.gradient("self")(no_derivative("zeta", operator="special_zeta"))
 
 
 @zeta.gradient("other")
@@ -264,7 +264,8 @@ def beta_slope(x, a, b):
         slope = slope + 1.0 / (total + n) - share / (lower + n)
         return moved + term * slope, terms + term, term, slope, n + 1.0
     moved = T.loop(unfinished, add_term, [first, number(1.0), number(1.0), first, number(0.0)], [base, total, lower, share], trips=SLOPE_TRIPS)[0]
-    return T.where(below, -(moved * x / a), moved * x / b)
+    moves = b > 0.0                                       # it is 0 where a + b rounds to a: all draws are 1 then
+    return T.where(below, -(moved * x / a), T.where(moves, moved * x, 0.0) / T.where(moves, b, 1.0))
 
 
 def _gamma_samples(seed=0):
@@ -292,7 +293,7 @@ def _density(self, other):
     return T.prim("exp", (self - 1.0) * T.prim("log", other) - other - T.prim("lgamma", self))
 
 
-igamma.gradient("self")(no_derivative("igamma: input"))
+igamma.gradient("self")(no_derivative("igamma: input", operator="igamma"))
 
 
 @igamma.gradient("other")
@@ -300,7 +301,7 @@ def _(grad, self, other):
     return grad * _density(self, other)
 
 
-igammac.gradient("self")(no_derivative("igammac: input"))
+igammac.gradient("self")(no_derivative("igammac: input", operator="igammac"))
 
 
 @igammac.gradient("other")

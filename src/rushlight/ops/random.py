@@ -7,7 +7,7 @@ from ..compiler import trace as T
 from ..compiler.graph import dtype_code
 from ..registry import op
 from .approximation import wide
-from .common import OUT_PARAMETER_DTYPE, broadcast_shapes, numel_of, required
+from .common import OUT_PARAMETER_DTYPE, broadcast_shapes, numel_of, required, underived
 from .gamma import beta_slope
 from .sort import topk
 
@@ -161,11 +161,12 @@ def _sample_dirichlet(self, generator):
 
 @_sample_dirichlet.gradient("self")
 def _(grad, self, result):
-    slopes = _dirichlet_grad(result, self, T.expand(T.reduce("sum", self, (-1,)), self.shape))
+    (share, _), (a, _) = wide(result), wide(self)                # the others' concentrations may be lost in a narrower sum
+    slopes = T.cast(_dirichlet_grad(share, a, T.expand(T.reduce("sum", a, (-1,)), a.shape)), result.dtype)
     return slopes * (grad - T.reduce("sum", result * grad, (-1,)))
 
 
-@op("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", rule=None, on="torch", out=False, differentiable=False)
+@op("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", rule=None, on="torch", out=False)
 def _dirichlet_grad(x, alpha, total):
     """How shares x move with their concentrations alpha, of which each row has `total`: along the marginal distributions, Beta(alpha, total - alpha)."""
     for other in (alpha, total):
@@ -174,6 +175,9 @@ def _dirichlet_grad(x, alpha, total):
     broadcast_shapes(x.shape, alpha.shape, total.shape)
     (share, _), (a, _), (both, _) = wide(x), wide(alpha), wide(total)
     return T.cast(beta_slope(share, a, both - a), x.dtype)
+
+
+_dirichlet_grad.gradient("x", "alpha", "total")(underived("_dirichlet_grad"))
 
 
 @op("multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", rule=None, layout="contiguous", differentiable=False,

@@ -36,8 +36,14 @@ def _number(value) -> bool: return not isinstance(value, _C.Tensor) or value.dim
 
 
 # -------------------------------------------------------------------------------------------------------------------- sums
+def _check_dtypes(function, input, other, alpha) -> None:
+    """What the dense operator says about dtypes, asked with no elements."""
+    if isinstance(input, _C.Tensor) and isinstance(other, _C.Tensor): function(rl.empty(0, dtype=input.dtype), rl.empty(0, dtype=other.dtype), alpha=alpha)
+
+
 @handles("add", dense_first=True)
 def add(input, other, *, alpha=1):
+    if alpha != 1: _check_dtypes(rl.add, input, other, alpha)
     if not is_sparse(input):
         if not isinstance(input, _C.Tensor) or input.dim() == 0 and other.dim(): _no_dense_result("add", other)
         return input.add(to_dense(other, masked_grad=False), alpha=alpha)             # its gradient is that of every element
@@ -66,7 +72,9 @@ def _no_dense_result(name, s):
 
 
 @handles("sub", "subtract", dense_first=True)
-def sub(input, other, *, alpha=1): return add(input, other, alpha=-alpha)
+def sub(input, other, *, alpha=1):
+    _check_dtypes(rl.sub, input, other, alpha)
+    return add(input, other, alpha=-alpha)
 
 
 @handles("add_", dense_first=True)
@@ -76,6 +84,7 @@ def add_(input, other, *, alpha=1):
         return input._become(add(input, other, alpha=alpha))
     _same_size("add", input, other)
     check_cast(rl.result_type(input, other), input.dtype)
+    if alpha != 1: _check_dtypes(rl.add, input, other, alpha)
     pattern, values = other._pattern, values_of(other)
     values = (values if alpha == 1 else values * alpha).to(input.dtype)
     if pattern.sparse_dim == 1: return input.index_add_(0, pattern.places()[0], values)
@@ -84,7 +93,9 @@ def add_(input, other, *, alpha=1):
 
 
 @handles("sub_", "subtract_", dense_first=True)
-def sub_(input, other, *, alpha=1): return add_(input, other, alpha=-alpha)
+def sub_(input, other, *, alpha=1):
+    _check_dtypes(rl.sub, input, other, alpha)
+    return add_(input, other, alpha=-alpha)
 
 
 # ----------------------------------------------------------------------------------------------------------- products

@@ -6,7 +6,7 @@ import rushlight as rl
 from .. import _C
 from .convert import zeros
 from .pattern import COMPRESSED, COO, CSC, CSR, WORDS, Pattern, check_compressed, check_coo
-from .tensor import assemble
+from .tensor import assemble, values_of
 
 _checking = {"on": False}
 
@@ -129,6 +129,21 @@ def rebuilt(layout, parts):
         indices, values, size, *coalesced = parts
         return sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
     return sparse_compressed_tensor(*parts, layout=layout)
+
+
+def rebuilt_unseen(layout, parts):
+    """The same over memory that is filled afterwards: `look_through` what was made then, before anyone uses it."""
+    *indices, values, size = parts[:3] if layout is COO else parts
+    if layout is COO and indices[0].dtype is not rl.int64: raise RuntimeError(f"indices must be an int64 tensor, but got {indices[0].dtype}")
+    coalesced = layout is not COO or indices[0].shape[1] == 0 or bool(parts[3:] and parts[3])
+    return assemble(Pattern(layout, size, tuple(i.detach() for i in indices), coalesced=coalesced), values)
+
+
+def look_through(sparse) -> None:
+    """Are all places inside, and in the order that the layout wants?"""
+    pattern, values = sparse._pattern, values_of(sparse)
+    if pattern.layout is COO: check_coo(*pattern.indices, values, tuple(pattern.size), coalesced=pattern.coalesced and _checked(None))
+    else: check_compressed(pattern.layout, *pattern.indices, values, tuple(pattern.size), ordered=_checked(None))
 
 
 def legacy(name, dtype):

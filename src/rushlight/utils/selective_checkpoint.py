@@ -47,6 +47,9 @@ def _operator(function, args: tuple, kwargs: dict) -> OpOverload:
         name = "convolution"
     elif name == "scaled_dot_product_attention":
         name = "_scaled_dot_product_flash_attention_for_cpu"
+    elif name == "__getitem__":
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        name = "index" if any(isinstance(i, (Tensor, list)) for i in index) else "slice"
     return getattr(ops.aten, name)
 
 
@@ -90,9 +93,10 @@ class _Selecting(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        # A call that writes its arguments is always repeated: nothing else would write them. Python's own methods (__setitem__, __len__) are no operators.
+        if name.endswith("_") and name != "__getitem__" or "out" in kwargs or kwargs.get("inplace") or self.part is None: return func(*args, **kwargs)
         operator = _operator(func, args, kwargs)
-        # A call that writes its arguments is always repeated: nothing else would write them.
-        if operator in SAC_IGNORED_OPS or name.endswith("_") or "out" in kwargs or kwargs.get("inplace") or self.part is None: return func(*args, **kwargs)
+        if operator in SAC_IGNORED_OPS: return func(*args, **kwargs)
         answer = self.policy(SelectiveCheckpointContext(is_recompute=self.is_recompute), operator, *args, **kwargs)
         if isinstance(answer, bool): answer = CheckpointPolicy.MUST_SAVE if answer else CheckpointPolicy.PREFER_RECOMPUTE
         if answer not in _KEPT: return func(*args, **kwargs)
