@@ -1,5 +1,6 @@
 """Derivatives of factorisations beside differences, forwards and backwards; what has no derivative is refused; layouts and refusals of least squares."""
 import math
+import re
 import subprocess
 import sys
 
@@ -180,3 +181,10 @@ def test_the_first_index_of_a_process_carries_its_tangent():
                "with f.dual_level(): print(f.unpack_dual(f.make_dual(rl.ones(3), rl.ones(3))[1:]).tangent.tolist())")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[1.0, 1.0]", done.stderr
+
+
+@pytest.mark.parametrize("tau, other, left, words", [(2, (3, 1), True, "tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1])"), (4, (3, 1), True, "tau.shape[-1] must be"),
+                                                     (0, (1, 3), False, "tau.shape[-1] must be equal to min(other.shape[-1], input.shape[-1])"),
+                                                     (4, (4, 1), True, "other.shape[-2] must be equal to input.shape[-2]")])
+def test_ormqr_wants_all_reflections(tau, other, left, words):
+    with pytest.raises(RuntimeError, match=re.escape("torch.ormqr: " + words)): rl.ormqr(rl.eye(3), rl.ones(tau), rl.ones(other), left=left)

@@ -155,3 +155,14 @@ def test_gradient_of_the_running_log_sum_exp_of_large_numbers():
         rl.logcumsumexp(x, 1).backward(rl.linspace(-1, 1, 150).reshape(3, 50).to(dtype))
         found.append(x.grad.numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape, dim", [((5, 1), 1), ((1, 5), 0), ((1,), 0), ((3, 1, 4), 1)])
+@pytest.mark.parametrize("running", [rl.cummax, rl.cummin])
+def test_running_extremes_over_one_element(running, shape, dim):
+    x = rl.randn(shape, requires_grad=True)
+    for f in (running, rl.compile(running)):
+        values, places = f(x, dim)
+        assert rl.equal(values, x) and places.dtype is rl.int64 and places.stride() == rl.empty(shape).stride() and not places.any()
+    assert rl.equal(rl.autograd.grad(values.sum(), x)[0], rl.ones(shape))
+    assert not rl.func.vmap(lambda row: running(row, 0).indices)(x.detach().reshape(-1, 1)).any()

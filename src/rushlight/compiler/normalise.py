@@ -42,7 +42,7 @@ def normalise(graph, roots, inputs=None):
             out = graph.node(n.op, dense, n.attrs, n.shape, n.dtype)
         elif n.op == 'as_real': out = graph.node(n.op, (graph.node('copy', args, {}, args[0].shape, args[0].dtype),), {}, n.shape, n.dtype)
         elif n.op == 'expand' and same_shape(n.shape, args[0].shape): out = args[0]
-        elif n.op == 'scan' and is_one(n.shape[n.attrs['dim']]) and not n.attrs['kind'].startswith('arg'): out = args[0]
+        elif n.op == 'scan' and is_one(n.shape[n.attrs['dim']]): out = first_places(graph, n) if n.attrs['kind'].startswith('arg') else args[0]
         elif n.op == 'reshape' and same_shape(n.shape, args[0].shape): out = args[0]
         elif n.op == 'scatter' and n.dtype in ('f16', 'bf16') and n.attrs['combine'] in ('add', 'mul'):
             wide = [graph.node('cast', (a,), {}, a.shape, 'f32') for a in args[:2]]
@@ -103,10 +103,15 @@ def complex_product(graph, n, a, b):
     return graph.node('reshape', (normal_reduce(graph, summed, terms),), {}, n.shape, n.dtype)
 
 
+def first_places(graph, n):
+    """Where the best of one element is."""
+    return graph.node('expand', (graph.node('const', (), {'value': 0}, (), 'i64'),), {}, n.shape, 'i64')
+
+
 def normal_argreduce(graph, n, x):
     if n.attrs.get('swept'): return graph.node('fold', (x,), n.attrs, n.shape, 'i64')
     parts = runs(x.shape, n.attrs['dims'])
-    if not parts: return graph.node('expand', (graph.node('const', (), {'value': 0}, (), 'i64'),), {}, n.shape, 'i64')
+    if not parts: return first_places(graph, n)
     if len(parts) > 1:                                  # dimensions that are not neighbours are brought together, last; the index counts through them in order
         last = [d for part in parts for d in part]
         order = tuple([d for d in range(x.ndim) if d not in last] + last)

@@ -458,12 +458,10 @@ def _need_ormqr(a, tau, other, left):
     name, side = "torch.ormqr", -2 if left else -1
     if a.ndim < 2: raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
     if other.ndim < 2: raise RuntimeError(f"{name}: other must have at least 2 dimensions.")
-    if not other.shape[side] >= tau.shape[-1]:
-        raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
     if not other.shape[side] == a.shape[-2]:
         raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
-    if not tau.shape[-1] <= a.shape[-1]:
-        raise RuntimeError(f"{name}: tau.shape[-1] must be less than or equal to input.shape[-1]")
+    if not tau.shape[-1] == (a.shape[-1] if a.shape[-1] <= other.shape[side] else other.shape[side]):
+        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
     if a.ndim - tau.ndim != 1:
         raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and input.ndim is equal to {a.ndim}")
     if a.ndim != other.ndim:
