@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-ROUNDS = 5
+ROUNDS = 11
 
 
 def cases():
