@@ -110,13 +110,11 @@ def start(table):
 def gemm(table):
     if threads > 1: apart.gemm(table, threads, 1.05)
     table.section(f"gemm f32, {threads} thread(s)")
-    for n in (64, 128, 256, 512, 1024) if threads == 1 else ():
-        for ta in (False, True):
-            for tb in (False, True):
-                (a, pa), (b, pb) = both(n, n), both(n, n)
-                a, pa = (a.t(), pa.t()) if ta else (a, pa)
-                b, pb = (b.t(), pb.t()) if tb else (b, pb)
-                table.bench(f"{n}^3 {'T' if ta else 'N'}{'T' if tb else 'N'}", lambda: a @ b, lambda: pa @ pb, 1.02)
+    for n, ta, tb in apart.cases() if threads == 1 else ():
+        (a, pa), (b, pb) = both(n, n), both(n, n)
+        a, pa = (a.t(), pa.t()) if ta else (a, pa)
+        b, pb = (b.t(), pb.t()) if tb else (b, pb)
+        table.bench(apart.name(n, ta, tb), lambda: a @ b, lambda: pa @ pb, 1.02)
     (a, pa), (b, pb) = both(512, 16, 16), both(512, 16, 16)
     table.bench("bmm 512x16x16x16", lambda: rl.bmm(a, b), lambda: torch.bmm(pa, pb), 1.1)
 

@@ -68,8 +68,12 @@ def test_autograd_functional(name, several):
         return call(vector if name == "jvp" else scalar, given, v if several else v[0])
     same(run)
     if name in ("jacobian", "hessian"): return
-    for library in BOTH:
-        with pytest.raises(RuntimeError, match="v|same|size"): getattr(library.autograd.functional, name)(lambda a: (a * a).sum(), library.ones(3), library.ones(5))
+    for wrong in (lambda library: library.ones(5), lambda library: (library.ones(5),)):
+        words = []
+        for library in BOTH:
+            with pytest.raises(RuntimeError) as error: getattr(library.autograd.functional, name)(lambda a: (a * a).sum(), library.ones(3), wrong(library))
+            words.append(str(error.value))
+        assert words[0] == words[1]
 
 
 def test_datasets_and_samplers():
@@ -95,7 +99,7 @@ def test_datasets_and_samplers():
                 spread.append(list(sampler))
                 assert len(sampler) == len(spread[-1])
         converted = data.default_convert([np.arange(3.0), {"a": np.float32(2)}, ("text", 5)])
-        assert converted[2] == ["text", 5] or converted[2] == ("text", 5)
+        assert converted[2] == ["text", 5]
         return [item for pair in joined for item in pair], list(chained), weighted, spread, converted[0], converted[1]["a"]
     same(run)
 

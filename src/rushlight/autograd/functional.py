@@ -63,7 +63,7 @@ def _checked_v(v: Any, like: tuple, is_tuple: bool, function: str) -> tuple:
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(values)}.")
     for i, (a, b) in enumerate(zip(values, like)):
         if a.shape != b.shape:
-            raise RuntimeError(f"Entry {i} in v has invalid size: should be {b.shape} but got {a.shape}.")
+            raise RuntimeError(f"{f'Entry {i} in ' if is_tuple else ''}v has invalid size: should be {b.shape} but got {a.shape}.")
     return values
 
 

@@ -73,7 +73,7 @@ def _scan(g, y, x, factor=None):
         return r, r * _neighbour(y, dim, reverse)
     if kind == 'logaddexp':              # the sum over later j of g[j] exp(x - y[j]) is exp(x - y) r, r[k] = g[k] + exp(y[k] - y[k+1]) r[k+1]: no factor above 1
         # In double precision: single holds a y of 1e4 to 5e-4, and the exponential shows that.
-        wide = {'f32': 'f64', 'c64': 'c128'}.get(x.dtype)
+        wide = T.WIDER.get(x.dtype)
         z = x if wide is None else T.cast(x, wide)
         y = y if wide is None else T.scan(kind, z, dim, reverse)
         following = _neighbour(y, dim, not reverse, itself=True)               # the factor beyond the end does not count, but may not overflow either

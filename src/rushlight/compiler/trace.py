@@ -23,6 +23,7 @@ from .symbolic import SymInt, known_equal, product
 KIND_DTYPE = {'b': 'b1', 'i': 'i64', 'f': 'f64', 'c': 'c128'}
 FLOAT8 = ('f8e4m3', 'f8e5m2')
 HALF = ('f16', 'bf16', *FLOAT8)
+WIDER = {'f32': 'f64', 'c64': 'c128'}          # what is computed in where single precision would show
 NARROW = (*HALF, 'c32')                  # computed in a wider dtype, rounded once
 EXACT_ON_HALF = {'where', 'stop', 'eq', 'ne', 'lt', 'le', 'neg', 'abs', 'copysign'}       # need no rounding: fine on f32 copies either way
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight import Tensor
 
+from .utils import lacks
+
 __all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq", "independent",
            "integer_interval", "interval", "half_open_interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "MixtureSameFamilyConstraint",
            "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_semidefinite", "positive_definite", "positive_integer",
@@ -21,7 +23,7 @@ class Constraint:
 
     def check(self, value: Tensor) -> Tensor:
         """For each value whether it is in the set."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement check")
+        raise lacks(self, "check")
 
     def __repr__(self) -> str: return type(self).__name__.lstrip("_") + "()"
 

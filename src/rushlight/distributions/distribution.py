@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight import Size, Tensor
 
 from . import constraints
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, lacks, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Distribution"]
 
@@ -87,7 +87,7 @@ class Distribution:
         """A new instance with all that `_spread`, `_parts` and `_kept` name, as far as it is there: of two forms of a parameter one may not be computed yet."""
         owner = next((kind for kind in type(self).__mro__ if "_spread" in kind.__dict__), None)
         if owner is None:
-            raise self._lacks("expand")
+            raise lacks(self, "expand")
         new, old = self._get_checked_instance(owner, instance), len(self._batch_shape)
         for name in self._spread:
             if name in self.__dict__:
@@ -100,22 +100,20 @@ class Distribution:
             setattr(new, name, self.__dict__[name])
         return new
 
-    def _lacks(self, what: str) -> NotImplementedError: return NotImplementedError(f"{type(self).__name__} does not implement {what}")
-
     @property
     def batch_shape(self) -> Size: return self._batch_shape
     @property
     def event_shape(self) -> Size: return self._event_shape
     @property
-    def arg_constraints(self) -> dict[str, constraints.Constraint]: raise self._lacks("arg_constraints")
+    def arg_constraints(self) -> dict[str, constraints.Constraint]: raise lacks(self, "arg_constraints")
     @property
-    def support(self) -> Any: raise self._lacks("support")
+    def support(self) -> Any: raise lacks(self, "support")
     @property
-    def mean(self) -> Tensor: raise self._lacks("mean")
+    def mean(self) -> Tensor: raise lacks(self, "mean")
     @property
     def mode(self) -> Tensor: raise NotImplementedError(f"{self.__class__} does not implement mode")
     @property
-    def variance(self) -> Tensor: raise self._lacks("variance")
+    def variance(self) -> Tensor: raise lacks(self, "variance")
     @property
     def stddev(self) -> Tensor: return self.variance.sqrt()
 
@@ -126,17 +124,17 @@ class Distribution:
 
     def rsample(self, sample_shape=Size()) -> Tensor:
         """Values, with a gradient with respect to the parameters."""
-        raise self._lacks("rsample")
+        raise lacks(self, "rsample")
 
     def sample_n(self, n: int) -> Tensor:
         warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
-    def log_prob(self, value: Tensor) -> Tensor: raise self._lacks("log_prob")
-    def cdf(self, value: Tensor) -> Tensor: raise self._lacks("cdf")
-    def icdf(self, value: Tensor) -> Tensor: raise self._lacks("icdf")
-    def enumerate_support(self, expand: bool = True) -> Tensor: raise self._lacks("enumerate_support")
-    def entropy(self) -> Tensor: raise self._lacks("entropy")
+    def log_prob(self, value: Tensor) -> Tensor: raise lacks(self, "log_prob")
+    def cdf(self, value: Tensor) -> Tensor: raise lacks(self, "cdf")
+    def icdf(self, value: Tensor) -> Tensor: raise lacks(self, "icdf")
+    def enumerate_support(self, expand: bool = True) -> Tensor: raise lacks(self, "enumerate_support")
+    def entropy(self) -> Tensor: raise lacks(self, "entropy")
     def perplexity(self) -> Tensor: return rl.exp(self.entropy())
 
     def _extended_shape(self, sample_shape=Size()) -> Size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import rushlight as rl
 
 from .distribution import Distribution
+from .utils import lacks
 
 __all__ = ["ExponentialFamily"]
 
@@ -12,10 +13,10 @@ class ExponentialFamily(Distribution):
     """p(x) = h(x) exp(<t(x), natural parameters> - log normaliser)."""
 
     @property
-    def _natural_params(self): raise self._lacks("_natural_params")
-    def _log_normalizer(self, *natural_params): raise self._lacks("_log_normalizer")
+    def _natural_params(self): raise lacks(self, "_natural_params")
+    def _log_normalizer(self, *natural_params): raise lacks(self, "_log_normalizer")
     @property
-    def _mean_carrier_measure(self) -> float: raise self._lacks("_mean_carrier_measure")
+    def _mean_carrier_measure(self) -> float: raise lacks(self, "_mean_carrier_measure")
 
     def entropy(self):
         params = [p.detach().requires_grad_() for p in self._natural_params]

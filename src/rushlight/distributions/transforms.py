@@ -12,7 +12,7 @@ import rushlight.nn.functional as F
 from rushlight import Tensor
 
 from . import constraints
-from .utils import _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
+from .utils import _sum_rightmost, broadcast_all, lacks, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
            "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
@@ -55,7 +55,7 @@ class Transform:
         return inverse
 
     @property
-    def sign(self) -> int: raise self._lacks("sign")
+    def sign(self) -> int: raise lacks(self, "sign")
 
     def with_cache(self, cache_size: int = 1):
         if self._cache_size == cache_size:
@@ -88,10 +88,9 @@ class Transform:
         self._cached_x_y = x, y
         return x
 
-    def _call(self, x): raise self._lacks("_call")
-    def _inverse(self, y): raise self._lacks("_inverse")
-    def log_abs_det_jacobian(self, x, y): raise self._lacks("log_abs_det_jacobian")
-    def _lacks(self, what: str) -> NotImplementedError: return NotImplementedError(f"{type(self).__name__} does not implement {what}")
+    def _call(self, x): raise lacks(self, "_call")
+    def _inverse(self, y): raise lacks(self, "_inverse")
+    def log_abs_det_jacobian(self, x, y): raise lacks(self, "log_abs_det_jacobian")
     def __repr__(self) -> str: return self.__class__.__name__ + "()"
     def forward_shape(self, shape): return shape
     def inverse_shape(self, shape): return shape

@@ -13,6 +13,11 @@ euler_constant = 0.57721566490153286060
 __all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
 
 
+def lacks(thing, what: str) -> NotImplementedError:
+    """What a method that a subclass did not write raises."""
+    return NotImplementedError(f"{type(thing).__name__} does not implement {what}")
+
+
 def broadcast_all(*values):
     """Tensors and numbers as tensors of one shape."""
     if not all(is_tensor_like(v) or isinstance(v, Number) for v in values):

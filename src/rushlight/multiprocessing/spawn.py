@@ -68,8 +68,7 @@ class ProcessContext:
             if process.exitcode != 0 and failed is None: failed = index
         if failed is None: return not self._left
         self._end_the_others(30.0 if grace_period is None else grace_period)
-        self._raise(failed)
-        raise AssertionError("not reached")
+        raise self._failure(failed)
 
     def _end_the_others(self, patience: float) -> None:
         for process in self._left.values(): process.terminate()
@@ -81,17 +80,17 @@ class ProcessContext:
                 process.join()
         self._left.clear()
 
-    def _raise(self, index: int) -> None:
+    def _failure(self, index: int) -> ProcessException:
         process, errors = self.processes[index], self.errors[index]
         try: text = errors.recv() if errors.poll() else None
         except EOFError: text = None                     # it ended without a word
-        if text is not None: raise ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index, process.pid)
+        if text is not None: return ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index, process.pid)
         code = process.exitcode
         if code < 0:
             try: name = signal.Signals(-code).name
             except ValueError: name = f"<Unknown signal {-code}>"
-            raise ProcessExitedException(f"process {index} terminated with signal {name}", index, process.pid, code, name)
-        raise ProcessExitedException(f"process {index} terminated with exit code {code}", index, process.pid, code)
+            return ProcessExitedException(f"process {index} terminated with signal {name}", index, process.pid, code, name)
+        return ProcessExitedException(f"process {index} terminated with exit code {code}", index, process.pid, code)
 
 
 SpawnContext = ProcessContext                            # its older name
@@ -117,6 +116,5 @@ def start_processes(fn, args: tuple = (), nprocs: int = 1, join: bool = True, da
 def spawn(fn, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> ProcessContext | None:
     """Call `fn(i, *args)` in `nprocs` new processes, and wait for them; with `join=False` give the processes instead."""
     if start_method != "spawn":
-        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}).\nTo use a different start_method use:\n\t\t "
-                      "torch.multiprocessing.start_processes(...)", FutureWarning, stacklevel=2)
+        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}): start_processes() takes the others", FutureWarning, stacklevel=2)
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

@@ -129,7 +129,6 @@ def _(grad, self, UPLO):
 
 
 # -------------------------------------------------------------------------------------------------------------- general matrices
-WIDER = {"f32": "f64", "c64": "c128"}
 SMALL = 32             # Up to this order double precision costs little more than single. Eigenvectors of matrices far from normal need its digits; and the gradient of an
                        # SVD divides by the gaps between values, and takes LAPACK's rounding with it.
 
@@ -196,7 +195,7 @@ SVD_ERRORS = lambda batched: [failure("linalg.svd", NOT_CONVERGED, batched), fai
 def _svd(a, full):
     batch, m, n = a.shape[:-2], a.shape[-2], a.shape[-1]
     k = smaller(a)
-    wide = WIDER.get(a.dtype)
+    wide = T.WIDER.get(a.dtype)
     if wide is not None and m <= SMALL and n <= SMALL:
         u, s, vh = _svd(T.cast(a, wide), full)
         return T.cast(u, a.dtype), T.cast(s, T.real_dtype(a.dtype)), T.cast(vh, a.dtype)
@@ -491,7 +490,7 @@ def _lstsq_gradient(grads, results, a, b):
     column = lambda v: None if v is None else T.unsqueeze(v, v.ndim) if vector else v
     g, right, x, given = column(g), column(b), column(x), x.dtype
     if smaller(a) <= SMALL:                                          # cheap in double precision, and the pseudo-inverse's errors would show
-        double = lambda v: None if v is None else T.cast(v, WIDER.get(v.dtype, v.dtype))
+        double = lambda v: None if v is None else T.cast(v, T.WIDER.get(v.dtype, v.dtype))
         a, right, x, g, g_residuals = map(double, (a, right, x, g, g_residuals))
     inverse = None if g is None else linalg_pinv(a)
     if inverse is not None and x.dtype != given: x = matmul(inverse, right)

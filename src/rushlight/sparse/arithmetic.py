@@ -44,6 +44,10 @@ def _check_dtypes(function, input, other, alpha) -> None:
 @handles("add", dense_first=True)
 def add(input, other, *, alpha=1):
     if alpha != 1: _check_dtypes(rl.add, input, other, alpha)
+    return _sum(input, other, alpha)
+
+
+def _sum(input, other, alpha):
     if not is_sparse(input):
         if not isinstance(input, _C.Tensor) or input.dim() == 0 and other.dim(): _no_dense_result("add", other)
         return input.add(to_dense(other, masked_grad=False), alpha=alpha)             # its gradient is that of every element
@@ -74,17 +78,21 @@ def _no_dense_result(name, s):
 @handles("sub", "subtract", dense_first=True)
 def sub(input, other, *, alpha=1):
     _check_dtypes(rl.sub, input, other, alpha)
-    return add(input, other, alpha=-alpha)
+    return _sum(input, other, -alpha)
 
 
 @handles("add_", dense_first=True)
 def add_(input, other, *, alpha=1):
+    if alpha != 1: _check_dtypes(rl.add, input, other, alpha)
+    return _sum_in_place(input, other, alpha)
+
+
+def _sum_in_place(input, other, alpha):
     if is_sparse(input):
         if not is_sparse(other): _no_dense_result("add", input)
-        return input._become(add(input, other, alpha=alpha))
+        return input._become(_sum(input, other, alpha))
     _same_size("add", input, other)
     check_cast(rl.result_type(input, other), input.dtype)
-    if alpha != 1: _check_dtypes(rl.add, input, other, alpha)
     pattern, values = other._pattern, values_of(other)
     values = (values if alpha == 1 else values * alpha).to(input.dtype)
     if pattern.sparse_dim == 1: return input.index_add_(0, pattern.places()[0], values)
@@ -95,7 +103,7 @@ def add_(input, other, *, alpha=1):
 @handles("sub_", "subtract_", dense_first=True)
 def sub_(input, other, *, alpha=1):
     _check_dtypes(rl.sub, input, other, alpha)
-    return add_(input, other, alpha=-alpha)
+    return _sum_in_place(input, other, -alpha)
 
 
 # ----------------------------------------------------------------------------------------------------------- products

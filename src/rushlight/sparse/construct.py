@@ -125,10 +125,9 @@ sparse_bsr_tensor, sparse_bsc_tensor = _no_blocks("sparse_bsr_tensor"), _no_bloc
 
 def rebuilt(layout, parts):
     """A tensor from what torch writes into files: COO (indices, values, size, is_coalesced), else (outer, inner, values, size)."""
-    if layout is COO:
-        indices, values, size, *coalesced = parts
-        return sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
-    return sparse_compressed_tensor(*parts, layout=layout)
+    made = rebuilt_unseen(layout, parts)
+    look_through(made)
+    return made
 
 
 def rebuilt_unseen(layout, parts):
