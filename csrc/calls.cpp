@@ -157,6 +157,14 @@ Tensor* call_op(Op* op, std::initializer_list<Tensor*> tensors, std::initializer
   return (Tensor*)outs[0];
 }
 
+Tensor* connected(const char* by, Tensor* made, Tensor* a, Tensor* b) {
+  if (!made || !tls.grad_mode || !((a && a->requires_grad) || (b && b->requires_grad))) return made;
+  Op* op = op_find(by);
+  Tensor* out = !op ? nullptr : b ? call_op(op, {made, a, b}) : call_op(op, {made, a});
+  Py_DECREF((PyObject*)made);
+  return out;
+}
+
 // --------------------------------------------------------------------------------------------------------- operators
 static const char* const SLOT_NAMES[] = {"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and", "or", "xor",
                                          "neg", "pos", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge"};

@@ -443,15 +443,6 @@ static int give(Tensor* t, bool ok, PyObject** outs) {
   return 1;
 }
 
-// What a draw is made of stays in the graph, with a gradient of zero, as in torch. Takes `drawn` over.
-static Tensor* connected(Tensor* drawn, Tensor* a, Tensor* b) {
-  if (!drawn || !tls.grad_mode || !((a && a->requires_grad) || (b && b->requires_grad))) return drawn;
-  static Op* op = nullptr;
-  if (!op && !(op = op_find("_drawn_from"))) { Py_DECREF((PyObject*)drawn); return nullptr; }
-  Tensor* out = call_op(op, {drawn, a ? a : b, a ? b : nullptr});
-  Py_DECREF((PyObject*)drawn);
-  return out;
-}
 static DType drawn_dtype(const Call& c, const Tensor* like) { return c.form == 2 && c.ndest ? c.dests[0]->layout->dtype : like->layout->dtype; }      // out= is drawn in its own dtype
 
 static int native_bernoulli(Call& c, PyObject** outs, int) {
@@ -460,7 +451,7 @@ static int native_bernoulli(Call& c, PyObject** outs, int) {
   Generator* g = generator_of(c.generator);
   Tensor* out = tensor_empty(drawn_dtype(c, self), self->layout->device, self->layout->ndim, self->layout->shape());        // dense, whatever self is: as torch
   bool ok = out && (c.overload == 1 ? bernoulli_into(out, g, a.real(0.5)) : bernoulli_tensor_into(out, g, self));
-  if (ok) out = connected(out, self, nullptr);
+  if (ok) out = connected("_drawn_from", out, self, nullptr);
   return give(out, ok, outs);
 }
 
@@ -685,7 +676,7 @@ static int native_normal(Call& c, PyObject** outs, int) {
   }
   tls.grad_mode = mode;
   Py_XDECREF(result);
-  if (result) z = connected(z, mean, std);
+  if (result) z = connected("_drawn_from", z, mean ? mean : std, mean ? std : nullptr);
   return give(z, result != nullptr, outs);
 }
 

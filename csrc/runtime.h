@@ -263,6 +263,9 @@ int run_call(Call&, PyObject** outs, int max);
 Op* op_find(const char* name);              // borrowed; registered ops by name, null with an error if absent
 // Shorthand: tensors, run-time ints, one result. Statics must be given when the schema has by-value arguments.
 Tensor* call_op(Op*, std::initializer_list<Tensor*>, std::initializer_list<int64_t> syms = {}, std::initializer_list<uint64_t> statics = {});
+// What native code made of `a` and `b`, put into the graph by the op `by` (made, a, b): draws have gradients of zero, as in torch, and what has no derivative
+// refuses its backward. Takes `made` over; without gradients it is that itself.
+Tensor* connected(const char* by, Tensor* made, Tensor* a, Tensor* b = nullptr);
 
 // Reads a Call in schema order: `Args a(call); Tensor* x = a.tensor(); int64_t dim = a.integer(); …`
 struct Args {

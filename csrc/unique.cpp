@@ -174,12 +174,21 @@ static int unique_entries(Tensor* self, int64_t dim, bool consecutive, bool want
   return give_groups(result, &g, want_counts, outs);
 }
 
+// The values stay in the graph of what they are the values of: torch has no derivative, and says so in the backward.
+static int graphed(const char* by, Tensor* self, int found, PyObject** outs) {
+  if (found < 0) return found;
+  outs[0] = (PyObject*)connected(by, (Tensor*)outs[0], self);
+  if (outs[0]) return found;
+  for (int i = 1; i < found; i++) Py_DECREF(outs[i]);
+  return -1;
+}
+
 static int native_unique2(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor* self = a.tensor();
   a.boolean();      // sorted: always
   bool inverse = a.boolean(), counts = a.boolean();
-  return unique_elements(self, false, inverse, counts, outs);
+  return graphed("_unique2_of", self, unique_elements(self, false, inverse, counts, outs), outs);
 }
 static int native_unique_dim(Call& c, PyObject** outs, int) {
   Args a(c);
@@ -187,14 +196,15 @@ static int native_unique_dim(Call& c, PyObject** outs, int) {
   int64_t dim = a.integer();
   a.boolean();
   bool inverse = a.boolean(), counts = a.boolean();
-  return unique_entries(self, dim, false, inverse, counts, outs);
+  return graphed("_unique_dim_of", self, unique_entries(self, dim, false, inverse, counts, outs), outs);
 }
 static int native_unique_consecutive(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor* self = a.tensor();
   bool inverse = a.boolean(), counts = a.boolean();
   int64_t dim;
-  return a.maybe_integer(&dim) ? unique_entries(self, dim, true, inverse, counts, outs) : unique_elements(self, true, inverse, counts, outs);
+  int found = a.maybe_integer(&dim) ? unique_entries(self, dim, true, inverse, counts, outs) : unique_elements(self, true, inverse, counts, outs);
+  return graphed("_unique_consecutive_of", self, found, outs);
 }
 
 // -------------------------------------------------------------------------------------------------------------- bincount
@@ -249,6 +259,7 @@ static int native_bincount(Call& c, PyObject** outs, int) {
   }
   Py_XDECREF((PyObject*)x);
   Py_XDECREF((PyObject*)w);
+  if (weights) out = connected("_bincount_of", out, weights);
   if (!out) return -1;
   outs[0] = (PyObject*)out;
   return 1;

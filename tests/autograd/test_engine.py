@@ -376,7 +376,10 @@ def test_an_operator_without_derivative_is_refused_when_it_is_differentiated():
     for y, words in ((x // 2, "floor_divide"), (2 // x, "floor_divide"), (rl.heaviside(x, x), "heaviside"), (rl.linalg.ldl_factor(x)[0], "linalg_ldl_factor_ex"),
                      (rl.linalg.ldl_solve(factors, pivots, x), "linalg_ldl_solve"), (rl.histogram(x, 4)[0], "histogram")):
         with pytest.raises(RuntimeError, match=f"derivative for aten::{words} is not implemented"): (y.sum() + x.sum()).backward()
-    with pytest.raises(NotImplementedError, match="the derivative for 'geqrf' is not implemented"): rl.geqrf(x)[0].sum().backward()
+    with pytest.raises(RuntimeError, match="derivative for aten::bincount is not implemented"): rl.bincount(rl.tensor([1, 1, 0]), x[0]).sum().backward()
+    for y, words in ((rl.geqrf(x)[0], "geqrf"), (rl.unique(x), "_unique2"), (rl.unique(x, dim=0, return_counts=True)[0], "unique_dim"), (x.unique_consecutive(), "unique_consecutive"),
+                     (x.unique_consecutive(dim=1), "unique_consecutive")):
+        with pytest.raises(NotImplementedError, match=f"the derivative for '{words}' is not implemented"): (y.sum() + x.sum()).backward()
 
 
 def test_what_a_result_does_not_depend_on_has_zeros_or_none_as_in_torch():

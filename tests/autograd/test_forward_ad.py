@@ -62,3 +62,9 @@ def test_a_derivative_that_is_not_there_is_no_tangent_of_zero(name, f):
         with pytest.raises(NotImplementedError, match=f"Trying to use forward AD with {name} that does not support it"): ask()
     with pytest.raises(RuntimeError, match="is not implemented"): rl.func.grad(lambda x: f(x).sum())(x)
     assert rl.func.jvp(lambda q: rl.special.zeta(x, q), (rl.full((2,), 2.0),), (t,))[1].abs().min() > 0.1         # the other operand has one
+
+
+@pytest.mark.parametrize("name, f", [("_unique2", rl.unique), ("unique_consecutive", rl.unique_consecutive), ("aten::bincount", lambda x: rl.bincount(rl.tensor([1, 0]), weights=x))])
+def test_routines_without_a_derivative_have_no_tangent(name, f):
+    """Of views and selections the tangent is the same call on the tangent: not so of these."""
+    with pytest.raises(NotImplementedError, match=f"Trying to use forward AD with {name} that does not support it"): rl.func.jvp(f, (rl.tensor([2.5, 3.0]),), (rl.tensor([20.0, 10.0]),))

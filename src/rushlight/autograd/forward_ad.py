@@ -69,6 +69,11 @@ class Level:
 
     def _native(self, function, definition, args, kwargs):
         """Views and selections are linear in their tensor: the same call on its tangent. Draws have none."""
+        for name, value in bound(definition, args, kwargs).items() if definition.gradients else ():
+            unknown = getattr(definition.gradients.get(name), "unknown", None)
+            if unknown and tangent_of(value, self) is not None:
+                from ..compiler.tangent import no_tangent
+                raise no_tangent(unknown)
         first = args[0] if args else next(iter(kwargs.values()))
         tangent = tangent_of(first, self) if isinstance(first, _C.Tensor) else None
         out = function(*args, **kwargs)

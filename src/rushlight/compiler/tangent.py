@@ -13,6 +13,9 @@ from .differentiate import differentiable, gradients
 from .graph import closure
 
 
+def no_tangent(operator): return NotImplementedError(f'Trying to use forward AD with {operator} that does not support it: its derivative is not implemented')
+
+
 def push_forward(outputs, inputs, tangents):
     """The tangents of `outputs` (Syms; None: none), given those of `inputs` (nodes)."""
     graph = T.current().graph
@@ -22,7 +25,7 @@ def push_forward(outputs, inputs, tangents):
     back = [None if g is None else T.expand(T.Sym(g), n.shape).node for g, n in zip(back, inputs)]
     for n in closure([g for g in back if g is not None]):
         if n.op == 'check' and n.attrs['underived'] is not None:
-            raise NotImplementedError(f"Trying to use forward AD with {n.attrs['underived']} that does not support it: its derivative is not implemented")
+            raise no_tangent(n.attrs['underived'])
     tangents = [T.cast(T.expand(t, n.shape), n.dtype) for t, n in zip(tangents, inputs)]
     found = gradients(back, tangents, [m for m in marks if m is not None])
     if any(n in marks for n in closure([f for f in found if f is not None])):

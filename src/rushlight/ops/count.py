@@ -8,7 +8,7 @@ from ..compiler import trace as T
 from ..compiler.graph import dtype_code
 from ..registry import op
 from ..samples_order import counting, ordering
-from .common import OUT_TENSOR_DTYPE, at_least_1d, numel_of, required, shape_text, underived, wrap_dim
+from .common import OUT_TENSOR_DTYPE, at_least_1d, no_derivative, numel_of, required, shape_text, underived, wrap_dim
 from .elementwise import lerp
 from .sort import sort
 
@@ -271,6 +271,19 @@ def _bin_near(e, x, fits, first, last, bins):
 
 
 # --------------------------------------------------------------------- how many depends on the values: in C++ (csrc/unique.cpp)
+def _refuses_derivative(native, parameter, rule):
+    """Torch has no derivative with respect to this parameter, and says so when one is asked for. C++ puts what it made of a tensor that requires gradients into the graph by the operator
+    defined here, `_NAME_of`."""
+    name = native.name.strip("_")
+    native.gradient(parameter)(rule)                                     # forward mode reads it there
+
+    def body(result, of): return T.copy(result)
+    body.__doc__ = f"The result of `{name}`, in the graph of its operand."
+    definition = op(f"_{name}_of(Tensor result, Tensor of) -> Tensor", rule=None, on="-", layout="like", out=False, node=native.node)(body)
+    definition.gradient("result")(lambda grad: None)
+    definition.gradient("of")(rule)
+
+
 @op("_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)", native="_unique2", on="torch", out=False,
     differentiable=False)
 def _unique2(self, sorted, return_inverse, return_counts):
@@ -289,6 +302,10 @@ def _unique_consecutive(self, return_inverse, return_counts, dim):
     """The first element (entry) of each run of equal ones."""
 
 
+for _native, _torchs in ((_unique2, "_unique2"), (unique_dim, "unique_dim"), (_unique_consecutive, "unique_consecutive")):
+    _refuses_derivative(_native, "self", no_derivative(_torchs))
+
+
 @op("bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor", native="bincount", out=False, differentiable=False, samples=counting("bincount"))
 def bincount(self, weights, minlength):
     """How often each integer from 0 to the largest (at least up to minlength) occurs, or the sum of the weights of its occurrences.
@@ -296,3 +313,6 @@ def bincount(self, weights, minlength):
     >>> rushlight.bincount(rushlight.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
+
+
+_refuses_derivative(bincount, "weights", underived("bincount"))
