@@ -68,3 +68,9 @@ def test_a_derivative_that_is_not_there_is_no_tangent_of_zero(name, f):
 def test_routines_without_a_derivative_have_no_tangent(name, f):
     """Of views and selections the tangent is the same call on the tangent: not so of these."""
     with pytest.raises(NotImplementedError, match=f"Trying to use forward AD with {name} that does not support it"): rl.func.jvp(f, (rl.tensor([2.5, 3.0]),), (rl.tensor([20.0, 10.0]),))
+
+
+def test_what_is_drawn_or_made_anew_has_no_tangent():
+    x, t = rl.full((3,), 0.5), rl.ones(3)
+    for f in (lambda x: (x * 2).uniform_(), lambda x: (x * 2).bernoulli_(x), lambda x: x.new_empty_strided((3,), (1,)), lambda x: x.new_empty(3), rl.empty_like, rl.bernoulli):
+        assert rl.func.jvp(f, (x,), (t,))[1].tolist() == [0, 0, 0]

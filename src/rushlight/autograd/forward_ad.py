@@ -16,7 +16,6 @@ from .. import _C, registry
 from ..random import get_rng_state, set_rng_state
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
-DRAWS_AND_CONSTANTS = {"detach", "empty", "empty_strided", "empty_like", "new_empty", "_nonzero"}
 _level = None                                    # the level that make_dual means: one at a time, as in torch
 
 
@@ -68,7 +67,7 @@ class Level:
         return function(*args, **kwargs)
 
     def _native(self, function, definition, args, kwargs):
-        """Views and selections are linear in their tensor: the same call on its tangent. Draws have none."""
+        """Views and selections are linear in their tensor: the same call on its tangent. What does not depend on it (draws, memory) has none."""
         for name, value in bound(definition, args, kwargs).items() if definition.gradients else ():
             unknown = getattr(definition.gradients.get(name), "unknown", None)
             if unknown and tangent_of(value, self) is not None:
@@ -77,7 +76,10 @@ class Level:
         first = args[0] if args else next(iter(kwargs.values()))
         tangent = tangent_of(first, self) if isinstance(first, _C.Tensor) else None
         out = function(*args, **kwargs)
-        if tangent is None or definition.name in DRAWS_AND_CONSTANTS or definition.name.rstrip("_") in DRAWN: return out
+        if tangent is None or definition.name == "detach": return out
+        if not definition.differentiable:
+            if definition.mutated: set_tangent(out, self, registry.find("zeros_like").op.function(out))      # drawn in its place
+            return out
         tangents = function(tangent, *args[1:], **kwargs) if args else function(**{**kwargs, next(iter(kwargs)): tangent})
         for o, t in zip(_flat([out]), _flat([tangents])): set_tangent(o, self, t)
         return out
@@ -105,9 +107,6 @@ class Level:
             if in_place and old is not None and not old.requires_grad: old.copy_(t)      # views of the tangent see it too
             else: set_tangent(o, self, t)
         return out
-
-
-DRAWN = {"uniform", "normal", "random", "bernoulli", "exponential", "cauchy", "log_normal", "geometric", "rand_like", "randn_like", "randint_like"}
 
 
 def bound(definition, args, kwargs):

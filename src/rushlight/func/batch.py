@@ -8,7 +8,7 @@ shown: item(), bool() and the like raise.
 from __future__ import annotations
 
 from .. import _C, registry
-from ..autograd.forward_ad import DRAWN, bound
+from ..autograd.forward_ad import bound
 from ..compiler.batching import NotBatched
 from ..functions import broadcast_shapes
 from ..utils import _pytree as tree
@@ -18,8 +18,8 @@ SAME_SHAPE = {"conj", "_conj", "_neg_view", "resolve_conj", "resolve_neg", "view
 RESHAPES = {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "squeeze", "unsqueeze"}
 EXPANDS = {"expand", "expand_as", "broadcast_to"}
 DIMENSIONS = {"dim", "dim0", "dim1", "dim2", "axis0", "axis1", "dimension", "source", "destination"}
-VALUE_SIZED = {"_nonzero", "masked_select", "unique"}
-RANDOM = DRAWN | {"rand", "randn", "randint", "randperm"}
+VALUE_SIZED = {"_nonzero", "masked_select", "_unique2", "unique_dim", "_unique_consecutive"}
+RANDOM = {"uniform", "normal", "random", "bernoulli", "exponential", "cauchy", "log_normal", "geometric", "rand_like", "randn_like", "randint_like", "rand", "randn", "randint", "randperm"}
 
 
 def _op(name): return registry.find(name).op.function

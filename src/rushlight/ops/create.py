@@ -10,22 +10,22 @@ _OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
 _LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False, MemoryFormat? memory_format=None"
 
 
-@op(f"empty(SymInt[] size, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor", native="empty", on="torch", out=OUT_PARAMETER_DTYPE)
+@op(f"empty(SymInt[] size, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor", native="empty", differentiable=False, on="torch", out=OUT_PARAMETER_DTYPE)
 def empty(size, **options):
     """A tensor whose content is not set."""
 
 
-@op(f"empty_strided(SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor", native="empty_strided", on="torch", out=False)
+@op(f"empty_strided(SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor", native="empty_strided", differentiable=False, on="torch", out=False)
 def empty_strided(size, stride, **options):
     """A tensor of given size and strides whose content is not set."""
 
 
-@op(f"empty_like(Tensor self, {_LIKE}) -> Tensor", native="empty_like", on="torch", out=False)
+@op(f"empty_like(Tensor self, {_LIKE}) -> Tensor", native="empty_like", differentiable=False, on="torch", out=False)
 def empty_like(self, **options):
     """A tensor like another, its content not set."""
 
 
-@op(f"new_empty(Tensor self, SymInt[] size, {_OPTIONS}) -> Tensor", native="new_empty", on="Tensor", out=False)
+@op(f"new_empty(Tensor self, SymInt[] size, {_OPTIONS}) -> Tensor", native="new_empty", differentiable=False, on="Tensor", out=False)
 def new_empty(self, size, **options):
     """A tensor of another's dtype, its content not set."""
 

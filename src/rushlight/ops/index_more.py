@@ -166,6 +166,6 @@ def _unravel_index(indices, shape):
     return T.cat(columns[::-1], indices.ndim)
 
 
-@op(f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor", native="new_empty_strided", on="Tensor", out=False)
+@op(f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor", native="new_empty_strided", differentiable=False, on="Tensor", out=False)
 def new_empty_strided(self, size, stride, **options):
     """An uninitialised tensor of these sizes and strides, with this one's dtype unless told otherwise."""
