@@ -57,10 +57,18 @@ def at_most(f, x, high):
 
 
 def polynomial(f, x, coefficients):
-    total = const(f, x, coefficients[-1])
-    for c in coefficients[-2::-1]:
+    """The coefficients are numbers or values, the constant first."""
+    *rest, total = coefficients
+    if isinstance(total, float): total = const(f, x, total)
+    for c in reversed(rest):
         total = f.fma(total, x, c)
     return total
+
+
+def polynomial_by_pairs(f, x, square, coefficients):
+    """The same from pairs of terms, by powers of the square: as many operations where the square is wanted anyway, and half as many that wait for each other."""
+    pairs = [coefficients[i:i + 2] for i in range(0, len(coefficients), 2)]
+    return polynomial(f, square, [const(f, x, p[0]) if len(p) == 1 else f.fma(const(f, x, p[1]), x, p[0]) for p in pairs])
 
 
 def any_lane(f, mask):
@@ -77,10 +85,22 @@ def power_of_two(f, n, elem):
     return from_bits(f, (n << shift) + (bias << shift), elem)
 
 
-def scale(f, p, n):
-    """p * 2^n in two exact factors: no overflow before the result does, one rounding into the denormals, and NaN * anything is NaN."""
+def two_powers(f, n, elem):
+    """2^n in two exact factors: no overflow before the result does, one rounding into the denormals, and NaN * anything is NaN."""
     half = n >> 1
-    return p * power_of_two(f, n - half, p.elem) * power_of_two(f, half, p.elem)
+    return power_of_two(f, n - half, elem), power_of_two(f, half, elem)
+
+
+def scale(f, p, n):
+    """p * 2^n."""
+    first, second = two_powers(f, n, p.elem)
+    return p * first * second
+
+
+def scale_above_one(f, q, n):
+    """(1 + q) * 2^n; the sum and its first factor are one operation, which rounds as the sum would."""
+    first, second = two_powers(f, n, q.elem)
+    return f.fma(q, first, first) * second
 
 
 # ------------------------------------------------------------------------------------------------------- exponentials
@@ -93,19 +113,21 @@ def exp_reduce(f, x, kind, low=None):
     r = f.fma(n, -rest, r)
     if low is not None:
         r = r + low
-    return f.fma(polynomial(f, r, tables.EXP[kind]), r * r, r), bits(f, t)
+    square = r * r
+    return f.fma(polynomial_by_pairs(f, r, square, tables.EXP[kind]), square, r), bits(f, t)
 
 
 def exp(f, x, kind=None, low=None):
     lo, hi = EXP_RANGE[x.elem]
     q, n = exp_reduce(f, at_most(f, at_least(f, x, lo), hi), kind or KIND[x.elem], low)
-    return scale(f, q + 1.0, n)
+    return scale_above_one(f, q, n)
 
 
 def exp_normal(f, x, kind=None):
     """exp where the caller knows the result to be a normal number."""
     q, n = exp_reduce(f, x, kind or KIND[x.elem])
-    return (q + 1.0) * power_of_two(f, n, x.elem)
+    power = power_of_two(f, n, x.elem)
+    return f.fma(q, power, power)
 
 
 def exp2(f, x, kind=None):
@@ -115,8 +137,9 @@ def exp2(f, x, kind=None):
     d = x - (t - ROUND[x.elem])
     high, rest = LN2[x.elem]
     r = f.fma(d, high, d * rest)
-    q = f.fma(polynomial(f, r, tables.EXP[kind or KIND[x.elem]]), r * r, r)
-    return scale(f, q + 1.0, bits(f, t))
+    square = r * r
+    q = f.fma(polynomial_by_pairs(f, r, square, tables.EXP[kind or KIND[x.elem]]), square, r)
+    return scale_above_one(f, q, bits(f, t))
 
 
 def expm1(f, x, kind=None):
@@ -151,7 +174,7 @@ def tanh(f, x, kind=None):
 def half_exp(f, a, kind):
     """exp(a) / 2 for a >= 0, which overflows only where cosh does."""
     q, n = exp_reduce(f, at_most(f, a, EXP_RANGE[a.elem][1] + 1.0), kind)
-    return scale(f, q + 1.0, n - integer(f, a, 1))
+    return scale_above_one(f, q, n - integer(f, a, 1))
 
 
 def cosh(f, x, kind=None):
