@@ -238,11 +238,7 @@ static PyObject* run_operator(const Bound& bound, uint8_t form, PyObject* a, PyO
   if (RL_UNLIKELY(r <= 0)) { if (r < 0) return nullptr; Py_RETURN_NOTIMPLEMENTED; }
   for (size_t i = b ? 2 : 1; i < sig.params.size(); i++) if (!sig.params[i].face_only) append_encoded(c, sig.params[i].encoded);
   if (form == 1) { c.dests[0] = c.t[0]; c.ndest = 1; }
-  PyObject* outs[8];
-  int n = run_call(c, outs, 8);
-  if (RL_UNLIKELY(n < 0)) return nullptr;
-  if (RL_LIKELY(n == 1 && outs[0])) return outs[0];
-  return wrap_results(c, outs, n);
+  return call_finish(c);
 }
 
 PyObject* op_binary(int slot, PyObject* a, PyObject* b) {

@@ -133,6 +133,10 @@ static bool read_signature(PyObject* o, Op* op) {
   bool number_or_tensor = false, tensor = false;
   for (auto& p : sig.params) { number_or_tensor |= p.kind == ParamKind::TensorOrScalar; tensor |= p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorList; }
   sig.needs_tensor = number_or_tensor && !tensor;
+  sig.plain_from = (int)sig.params.size();
+  for (; sig.plain_from && sig.params[sig.plain_from - 1].fallback && sig.params[sig.plain_from - 1].encoded.one_word; sig.plain_from--)
+    sig.plain_words.insert(sig.plain_words.begin(), sig.params[sig.plain_from - 1].encoded.statics[0]);
+  if (sig.params.size() > Call::INLINE) sig.plain_from = INT_MAX;      // parse_plain asks for no more room than there is
   op->signatures->push_back(std::move(sig));
   return true;
 }
@@ -186,6 +190,8 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   for (Py_ssize_t i = 0; good && i < PySequence_Fast_GET_SIZE(list); i++) good = read_signature(PySequence_Fast_GET_ITEM(list, i), op);
   Py_XDECREF(list);
   if (good && op->signatures->size() > 255) { raise(PyExc_ValueError, "%s: too many signatures", op->text); good = false; }
+  op->direct = !op->native;
+  for (auto& s : *op->signatures) op->direct &= s.returns == ReturnKind::One && !s.has_written;
   // What the definition says, if it says it: a reference, or null; an error other than its absence is the caller's.
   auto said = [&](const char* name) { PyObject* value = nullptr; if (good && optional_attribute(definition, name, &value) < 0) good = false; return value; };
   auto flag = [&](const char* name) { PyObject* value = said(name); int yes = value ? PyObject_IsTrue(value) : 0; Py_XDECREF(value); if (yes < 0) good = false; return yes > 0; };
@@ -371,7 +377,7 @@ static PyObject* finish_into(Call& c, PyObject** outs, int max) {
   return wrap_results(c, outs, n);
 }
 
-PyObject* call_finish(Call& c) {
+static RL_APART PyObject* finish_otherwise(Call& c) {
   PyObject* inline_outs[16];
   if (RL_LIKELY(signature_of(c).returns != ReturnKind::List)) return finish_into(c, inline_outs, 16);
   int max = list_capacity(c);
@@ -380,6 +386,14 @@ PyObject* call_finish(Call& c) {
   PyObject* r = finish_into(c, outs, max);
   free(outs);
   return r;
+}
+
+PyObject* call_finish(Call& c) {
+  if (RL_UNLIKELY(!c.op->direct || c.form || c.requires_grad)) return finish_otherwise(c);
+  Plan* p = plan_lookup(c, grad_mask(c));
+  PyObject* out = nullptr;
+  if (RL_UNLIKELY(!p || plan_run(p, c, &out, 1) < 0)) return nullptr;
+  return RL_LIKELY(out != nullptr) ? out : Py_NewRef(Py_None);
 }
 
 // out=: one tensor, or a tuple for several results.
@@ -397,7 +411,7 @@ static bool take_out(const Face* face, PyObject* out, Call& c) {
   return true;
 }
 
-static bool method_receiver(const Face* face, PyObject* const* args, Py_ssize_t nargs) {
+static RL_APART bool method_receiver(const Face* face, PyObject* const* args, Py_ssize_t nargs) {
   if (nargs && (is_tensor(args[0]) || has_torch_function(args[0]))) return true;
   if (!nargs) raise(PyExc_TypeError, "unbound method Tensor.%U() needs an argument", face->name);
   else raise(PyExc_TypeError, "descriptor '%U' for 'torch.Tensor' objects doesn't apply to a '%s' object", face->name, Py_TYPE(args[0])->tp_name);
@@ -416,17 +430,19 @@ static PyObject* face_call(PyObject* self, PyObject* const* args, size_t nargsf,
   Call c;
   c.op = face->op;
   c.form = face->form;
-  PyObject* out = nullptr;
-  ParseResult r = parse_call(face, args, nargs, kwnames, c, &out);
-  if (RL_UNLIKELY(r == ParseResult::Error)) return nullptr;
-  if (RL_UNLIKELY(r == ParseResult::Overloaded) && !(guard & G_NO_DISPATCH)) return dispatch_override(face, args, nargs, kwnames);
+  if (RL_UNLIKELY(kwnames || !parse_plain(face, args, nargs, c))) {
+    PyObject* out = nullptr;
+    ParseResult r = parse_call(face, args, nargs, kwnames, c, &out);
+    if (RL_UNLIKELY(r == ParseResult::Error)) return nullptr;
+    if (RL_UNLIKELY(r == ParseResult::Overloaded) && !(guard & G_NO_DISPATCH)) return dispatch_override(face, args, nargs, kwnames);
+    if (RL_UNLIKELY(out != nullptr) && out != Py_None) {
+      if (!(guard & G_NO_DISPATCH) && has_torch_function(out)) return dispatch_override(face, args, nargs, kwnames);
+      if (!take_out(face, out, c)) return nullptr;
+    }
+  }
   if (RL_UNLIKELY(face->form == 1)) {
     if (!c.nt || !c.t[0]) return raise(PyExc_TypeError, "%U(): argument 'self' (position 1) must be Tensor", face->name);
     c.dests[c.ndest++] = c.t[0];
-  }
-  if (RL_UNLIKELY(out != nullptr) && out != Py_None) {
-    if (!(guard & G_NO_DISPATCH) && has_torch_function(out)) return dispatch_override(face, args, nargs, kwnames);
-    if (!take_out(face, out, c)) return nullptr;
   }
   return call_finish(c);
 }

@@ -35,6 +35,8 @@ struct Signature {
   int positional = 0;        // how many may be given by position
   int required = 0;
   bool has_written = false;
+  int plain_from = 0;        // every parameter from here on has a default that is one word
+  std::vector<uint64_t> plain_words;       // those words
   bool needs_tensor = false; // numbers are allowed everywhere, but not everywhere at once: `add(1, 2)` is no call
   ReturnKind returns = ReturnKind::One;
   PyTypeObject* result_type = nullptr;     // a named tuple, or null
@@ -46,6 +48,7 @@ struct Op {
   PyObject_HEAD
   PyObject* name; const char* text;        // text: UTF-8 of name
   uint32_t id; uint8_t forms, pointwise, is_backward;
+  uint8_t direct;                          // compiled, writes no argument, one result: nothing stands between a call and its plan
   uint8_t one_value;                       // every element is written the same: the written tensor may overlap itself
   uint8_t separate;                        // a written tensor may share no memory at all with another operand, not even exactly
   int16_t native_overload;                 // the one signature that `native` serves, or -1: all
@@ -69,7 +72,8 @@ extern PyObject* g_required;               // _C.REQUIRED
 enum class ParseResult { Ok, Error, Overloaded };               // Overloaded: parsed, but a __torch_function__ wants the call
 // Parse into `call` (op, form already set) by the op's signatures in order. On failure the torch-worded TypeError is set.
 // `*out`: the out= argument (borrowed) or null.
-ParseResult parse_call(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& call, PyObject** out);
+RL_APART ParseResult parse_call(Face*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& call, PyObject** out);
+bool parse_plain(const Face*, PyObject* const* args, Py_ssize_t nargs, Call& call);   // the same for what most calls are; false: not one of those, and nothing was taken
 std::string signature_text(const Op*, const Signature&, bool method, bool with_out);
 PyObject* signature_object(const Face*);                        // inspect.Signature, new
 PyObject* text_signature(const Face*);                          // "(input, other, *, alpha=1)", new

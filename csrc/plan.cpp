@@ -210,7 +210,7 @@ static PyObject* compile(const Call& c, uint64_t mask) {       // hooks.compile(
   return r;
 }
 
-static Plan* lookup_slow(Call& c, uint64_t mask) {
+static RL_APART Plan* lookup_slow(Call& c, uint64_t mask) {
   std::vector<uint64_t> key((size_t)key_size(c));
   bool compiled = false;
   for (int attempt = 0; attempt < 8; attempt++) {
@@ -243,30 +243,36 @@ static Plan* lookup_slow(Call& c, uint64_t mask) {
   return nullptr;
 }
 
-Plan* plan_lookup(Call& c, uint64_t mask) {
+static RL_APART Plan* lookup_in_table(Call& c, uint64_t mask) {
   const int INLINE_KEY = 96;
   uint64_t key[INLINE_KEY];
   if (RL_LIKELY(key_size(c) <= INLINE_KEY)) {
     int n = exact_key(c, mask, key);
-    Plan* p = c.op->last;
-    if (RL_LIKELY(p && (int)p->nkey == n && same_key(p->key, key, n))) { ++g_stats.hits; p->clock = 1; return p; }
-    p = table_find(key, n, hash_key(key, n));
+    Plan* p = table_find(key, n, hash_key(key, n));
     if (RL_LIKELY(p != nullptr)) { ++g_stats.hits; ++g_stats.table_hits; p->clock = 1; return c.op->last = p; }
   }
   ++g_stats.misses;
   return lookup_slow(c, mask);
 }
 
-uint64_t grad_mask(const Call& c) {
-  if (!tls.grad_mode) return 0;
-  uint64_t mask = 0;
-  int n = c.nt;
-  if (RL_LIKELY(n <= 64)) {
-    for (int i = 0; i < n; i++) if (c.t[i]) mask |= (uint64_t)c.t[i]->requires_grad << i;
-    return mask;
-  }
-  for (int i = 0; i < n; i++) if (c.t[i] && c.t[i]->requires_grad) return ~(uint64_t)0;
-  return 0;
+// Does exact_key of this call give the plan's key? Compared as it would be written.
+static inline bool has_key(const Plan* p, const Call& c, uint64_t mask) {
+  const uint64_t* k = p->key;
+  if ((int)p->nkey != key_size(c) || k[0] != key_head(c) || k[1] != mask) return false;
+  k += 2;
+  for (const uint64_t *w = c.static_words, *end = w + c.nstatic; w != end; w++) if (*k++ != *w) return false;
+  for (Tensor *const *t = c.t, *const *end = t + c.nt; t != end; t++) if (*k++ != (*t ? (*t)->layout->id : 0)) return false;
+  if (RL_UNLIKELY(c.form == 2)) for (int i = 0; i < c.ndest; i++) if (*k++ != c.dests[i]->layout->id) return false;
+  for (const int64_t *y = c.syms, *end = y + c.nsym; y != end; y++) if (*k++ != (uint64_t)*y) return false;
+  return true;
+}
+
+Plan* plan_lookup(Call& c, uint64_t mask) {
+  Plan* p = c.op->last;
+  if (RL_UNLIKELY(!p || !has_key(p, c, mask))) return lookup_in_table(c, mask);
+  ++g_stats.hits;
+  p->clock = 1;
+  return p;
 }
 
 // -------------------------------------------------------------------------------------------------------------- replaying
@@ -399,11 +405,14 @@ int plan_outputs(Plan* p, Call& c, Storage** buffers, PyObject** outs, int max) 
   return -1;
 }
 
-static inline bool any_pending(const Call& c) {
+// Is one of the tensors' storages still to be computed, or read by what is?
+static inline uint8_t flags_of(Tensor* const* t, int n) {
   uint8_t flags = 0;
-  for (int i = 0; i < c.nt; i++) if (c.t[i]) flags |= c.t[i]->storage->flags;
-  for (int i = 0; i < c.ndest; i++) flags |= c.dests[i]->storage->flags;
-  return flags & (ST_PENDING | ST_READ);
+  for (Tensor* const* end = t + n; t != end; t++) if (*t) flags |= (*t)->storage->flags;
+  return flags;
+}
+static inline bool any_pending(const Call& c) {
+  return (flags_of(c.t, c.nt) | flags_of(c.dests, c.ndest)) & (ST_PENDING | ST_READ);
 }
 
 static int run_general(Plan* p, Call& c, PyObject** outs, int max) {
@@ -426,32 +435,42 @@ static bool writes_for_others(const Call& c) {
   return false;
 }
 
-int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
-  if (RL_LIKELY(p->simple && !(tls.guard & (G_RECORD | G_INFERENCE)) && !any_pending(c))) {
-    Storage* s = storage_new(p->buffers[0].bytes);
-    if (RL_UNLIKELY(!s)) return -1;
-    const Step& step = p->steps[0];
-    char* pointers[8];
-    for (int i = 0; i < step.npointers; i++) pointers[i] = resolve(step.pointers[i], c, &s);
-    ++g_stats.launches;
-    int64_t status = 0;
-    if (RL_UNLIKELY(step.units <= 0)) {}
-    else if (RL_LIKELY(!step.scratch)) status = step.kernel(pointers, step.ints, c.scalars, nullptr, 0, step.units);
-    else status = pool_run(step.kernel, pointers, step.ints, c.scalars, step.scratch, step.units, step.grain, false);
-    if (RL_UNLIKELY(status)) { decref(s); raise_status(p, status + step.first_error); return -1; }
-    Layout* l = p->buffers[0].layout;
-    incref(l);
-    outs[0] = (PyObject*)tensor_wrap(l, s, 0);
-    if (RL_UNLIKELY(!outs[0])) return -1;
-    if (p->backward_op && RL_UNLIKELY(!tape_record(p, c, outs, 1, nullptr))) { Py_DECREF(outs[0]); return -1; }
-    return 1;
-  }
+static RL_APART int run_otherwise(Plan* p, Call& c, PyObject** outs, int max) {
   incref(p);                                   // Python may run from here on (a flush, another thread), and evict it
   int n = -1;
   if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
   else if (!any_pending(c) || (pending_flush() && (!any_pending(c) || pending_lost()))) n = run_general(p, c, outs, max);
   decref(p);
   return n;
+}
+static RL_APART int raise_from(const Plan* p, Storage* s, int64_t status) {
+  decref(s);
+  raise_status(p, status + p->steps[0].first_error);
+  return -1;
+}
+
+// A simple plan has one step and one result, which is its one buffer, and writes no argument: it runs here, without a general case's loops.
+int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
+  if (RL_UNLIKELY(!p->simple || (tls.guard & (G_RECORD | G_INFERENCE)) || (flags_of(c.t, c.nt) & (ST_PENDING | ST_READ)))) return run_otherwise(p, c, outs, max);
+  const Buffer& buffer = p->buffers[0];
+  Storage* s = storage_new(buffer.bytes);
+  if (RL_UNLIKELY(!s)) return -1;
+  const Step& step = p->steps[0];
+  char* pointers[8];
+  const Pointer* from = step.pointers;
+  for (char **to = pointers, **end = to + step.npointers; to != end; to++, from++)
+    *to = (from->kind == RefKind::Arg ? data_ptr(c.t[from->index]) : s->data) + from->offset;
+  ++g_stats.launches;
+  int64_t status = 0;
+  if (RL_UNLIKELY(step.units <= 0)) {}
+  else if (RL_LIKELY(!step.scratch)) status = step.kernel(pointers, step.ints, c.scalars, nullptr, 0, step.units);
+  else status = pool_run(step.kernel, pointers, step.ints, c.scalars, step.scratch, step.units, step.grain, false);
+  if (RL_UNLIKELY(status)) return raise_from(p, s, status);
+  incref(buffer.layout);
+  outs[0] = (PyObject*)tensor_wrap(buffer.layout, s, 0);
+  if (RL_UNLIKELY(!outs[0])) return -1;
+  if (p->backward_op && RL_UNLIKELY(!tape_record(p, c, outs, 1, nullptr))) { Py_DECREF(outs[0]); return -1; }
+  return 1;
 }
 
 // -------------------------------------------------------------------------------------------------------------- the module

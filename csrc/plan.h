@@ -98,11 +98,21 @@ bool backward_call(Call&, const Plan*, Tensor** grads, int ngrads, Tensor** save
 Op* backward_op_of(PyObject* key);         // borrowed: the one anonymous op of a recipe's backward key (contract 5); null with an error
 
 // ------------------------------------------------------------------------------------------ tables and replay (inside)
+// Which tensors of the call want a gradient: bit i, argument i; all ones where there are more than 64 (tape.h).
+inline uint64_t grad_mask(const Call& c) {
+  uint64_t mask = 0;
+  if (!tls.grad_mode) return mask;
+  if (RL_LIKELY(c.nt <= 64)) {
+    for (int i = 0; i < c.nt; i++) if (c.t[i]) mask |= (uint64_t)c.t[i]->requires_grad << i;
+    return mask;
+  }
+  for (int i = 0; i < c.nt; i++) if (c.t[i] && c.t[i]->requires_grad) mask = ~(uint64_t)0;
+  return mask;
+}
 Plan* plan_lookup(Call&, uint64_t mask);   // borrowed: valid until Python may run; null with an error. May compile
 int plan_run(Plan*, Call&, PyObject** outs, int max);
 bool plan_launch(Plan*, Call&, Storage** buffers, bool may_release);                 // the steps alone; may_release: the GIL, if the plan is big
 int plan_outputs(Plan*, Call&, Storage** buffers, PyObject** outs, int max);         // wrap, bump versions, record on the tape
-uint64_t grad_mask(const Call&);
 // Evaluate for this call: a new plan without a key, null and *applies == false when a guard fails, null with an error otherwise.
 Plan* plan_evaluate(Recipe*, const Call&, uint64_t mask, bool* applies);
 PyObject* call_request(const Call&, uint64_t mask);   // (op, form, grad_mask, params, dests, signature): what hooks.compile is called with; new

@@ -20,6 +20,7 @@ namespace rl {
 
 #define RL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RL_APART __attribute__((noinline))      // the rare continuation of a hot function: inlined, its registers and room would be saved by every call
 
 // ------------------------------------------------------------------------------------------------ dtypes (dtype.cpp)
 enum class DType : uint8_t {
@@ -226,8 +227,8 @@ struct Call {
   Call() {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
-  ~Call() { if (RL_UNLIKELY(nkeep || heap[0] || heap[1] || heap[2] || heap[3])) release(); }
-  void release();
+  ~Call() { if (RL_UNLIKELY(((uintptr_t)nkeep | (uintptr_t)heap[0] | (uintptr_t)heap[1] | (uintptr_t)heap[2] | (uintptr_t)heap[3]) != 0)) release(); }
+  RL_APART void release();
 };
 // Room for that many entries in all; false with MemoryError. A caller that stays within INLINE, WORDS and SCALARS need not ask.
 bool call_reserve(Call&, int tensors, int statics = 0, int syms = 0, int scalars = 0);

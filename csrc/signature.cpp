@@ -229,7 +229,7 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
   return "";
 }
 
-static void raise_no_match(const Given& g) {
+static RL_APART void raise_no_match(const Given& g) {
   const Op* op = g.face->op;
   bool raised = false;
   if (op->signatures->size() == 1) {
@@ -251,6 +251,37 @@ static void raise_no_match(const Given& g) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- parsing
+// By position alone, each argument a tensor, a truth value or a small integer that is part of the key, for the op's first signature.
+bool parse_plain(const Face* face, PyObject* const* args, Py_ssize_t nargs, Call& c) {
+  const Signature& sig = face->op->signatures->front();
+  if (RL_UNLIKELY(nargs < sig.plain_from || nargs > sig.positional)) return false;
+  Tensor** t = c.t;
+  uint64_t* words = c.static_words;
+  const Param* p = sig.params.data();
+  for (PyObject* const* end = args + nargs; args != end; args++, p++) {
+    PyObject* v = *args;
+    int64_t value;
+    if (p->kind == ParamKind::Tensor) {
+      if (RL_UNLIKELY(!is_exact(v))) {
+        if (v != Py_None || !p->optional) return false;
+        v = nullptr;
+      }
+      *t++ = (Tensor*)v;
+    } else if (p->kind == ParamKind::TensorOrScalar) {
+      if (!is_exact(v)) return false;
+      *words++ = 0;
+      *t++ = (Tensor*)v;
+    } else if (p->kind == ParamKind::Int ? small_int(v, &value) : p->kind == ParamKind::Bool && !p->face_only && PyBool_Check(v)) {
+      if (p->optional) *words++ = 1;
+      *words++ = p->kind == ParamKind::Int ? (uint64_t)value : v == Py_True;
+    } else return false;
+  }
+  for (size_t i = (size_t)(nargs - sig.plain_from), n = sig.plain_words.size(); i < n; i++) *words++ = sig.plain_words[i];
+  c.nt = (int)(t - c.t);
+  c.nstatic = (int)(words - c.static_words);
+  return !sig.needs_tensor || c.nt;
+}
+
 ParseResult parse_call(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& c, PyObject** out) {
   Given g{face, args, nargs, kwnames, kwnames ? PyTuple_GET_SIZE(kwnames) : 0};
   int n = (int)face->op->signatures->size();
