@@ -1,0 +1,67 @@
+"""Arguments by position take a shorter way through the parser than the same arguments by keyword: both must come to the same call."""
+import pytest
+
+import rushlight as rl
+from rushlight.nn import functional as F
+
+
+def rows(): return rl.arange(12, dtype=rl.float32).reshape(3, 4)
+
+
+CALLS = {
+    "an integer and defaults": (F.softmax, (rows(), 1), ("input", "dim")),
+    "all parameters": (F.softmax, (rows(), -1, 3, rl.float64), ("input", "dim", "_stacklevel", "dtype")),
+    "absent integer": (F.softmax, (rows(), None), ("input", "dim")),
+    "no tensor where one is optional": (F.linear, (rows(), rl.ones(2, 4), None), ("input", "weight", "bias")),
+    "three tensors": (F.linear, (rows(), rl.ones(2, 4), rl.ones(2)), ("input", "weight", "bias")),
+    "a parameter": (F.linear, (rows(), rl.nn.Parameter(rl.ones(2, 4))), ("input", "weight")),
+    "truth values": (rl.argmax, (rows(), 1, True), ("input", "dim", "keepdim")),
+    "number or tensor, a tensor": (rl.add, (rows(), rl.ones(4)), ("input", "other")),
+    "number or tensor, a number": (rl.add, (rows(), 2.5), ("input", "other")),
+    "second signature": (rl.max, (rows(), 1), ("input", "dim")),
+    "second signature, two tensors": (rl.max, (rows(), rl.ones(3, 4)), ("input", "other")),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_by_position_and_by_keyword(name, grad):
+    function, values, names = CALLS[name]
+    if grad: values = (values[0].clone().requires_grad_(), *values[1:])
+    by_position, by_keyword = function(*values), function(**dict(zip(names, values)))
+    pairs = [(by_position, by_keyword)] if isinstance(by_position, rl.Tensor) else list(zip(by_position, by_keyword))
+    for a, b in pairs:
+        assert a.dtype == b.dtype and rl.equal(a, b) and type(a.grad_fn) is type(b.grad_fn)
+
+
+@pytest.mark.parametrize("value", [2**40, -2**70, True, 1.0, "1", rl.tensor(1.5)])
+def test_what_is_no_small_integer_is_judged_by_the_whole_parser(value):
+    said = []
+    for call in (lambda: F.softmax(rows(), value), lambda: F.softmax(rows(), dim=value)):
+        try: said.append(call().tolist())
+        except Exception as error: said.append((type(error), str(error).replace(" (position 2)", "")))
+    assert said[0] == said[1]
+
+
+def test_too_many_and_too_few():
+    with pytest.raises(TypeError): rl.relu()
+    with pytest.raises(TypeError): rl.relu(rows(), rows())
+    with pytest.raises(TypeError): rl.add(1, 2)
+    with pytest.raises(TypeError): rl.relu(None)
+    with pytest.raises(TypeError): F.linear(rows(), None)
+
+
+def test_a_subclass_is_still_asked():
+    asked = []
+
+    class Mine(rl.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            asked.append(function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    mine = rows().as_subclass(Mine)
+    rl.relu(mine)
+    F.softmax(mine, 1)
+    rows() + mine
+    assert asked == ["relu", "softmax", "add"]
