@@ -1,8 +1,12 @@
 """Write the type stubs from the registry: `python tools/make_stubs.py` (with `--check`: fail if they are not current)."""
 from __future__ import annotations
 
+import importlib
+import inspect
 import pathlib
+import re
 import sys
+import types
 
 from rushlight import faces, registry
 
@@ -98,13 +102,26 @@ def names(space):
     return sorted(out.items())
 
 
+def written_out(name, function):
+    """A function of Python, as it is written: its annotations are texts."""
+    signature = inspect.signature(function)
+    plain = (int, float, bool, str, type(None), type(inspect.Parameter.empty))
+    params = [p if isinstance(p.default, plain) else p.replace(default=...) for p in signature.parameters.values()]
+    text = str(signature.replace(parameters=params)).replace("Ellipsis", "...")
+    annotated = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    return f"def {name}{annotated}: ..."
+
+
 def namespace(space):
-    lines = []
+    """The operators of a namespace and, where Python decides something first, the functions of its module."""
+    module, lines = importlib.import_module(faces._module(space)), []
+    own = {name: f for name, f in vars(module).items() if isinstance(f, types.FunctionType) and not name.startswith("_")} if space == "F" else {}
     for name, d in names(space):
+        if name in own: continue
         lines += functions(d, name, out=d.out)
         if d.inplace and space == "torch":
             lines += functions(d, name + "_")
-    return lines
+    return lines + [written_out(name, function) for name, function in sorted(own.items())]
 
 
 def tensor_methods():
@@ -132,7 +149,7 @@ def main():
     check = "--check" in sys.argv
     template = (TEMPLATES / "tensor.pyi.in").read_text()
     tensor = HEAD + template.replace("    # METHODS\n", "\n".join(tensor_methods()) + "\n").replace("# FUNCTIONS\n", "\n".join(namespace("torch")) + "\n")
-    functional = HEAD + IMPORTS + "\n".join(namespace("F")) + "\n" + (TEMPLATES / "functional.pyi.in").read_text()
+    functional = HEAD + IMPORTS + "\n".join(namespace("F")) + "\n\ndef __getattr__(name: str) -> Any: ...\n"
     good = write("__init__.pyi", tensor, check) & write("nn/functional.pyi", functional, check)
     for space, path in SPACES.items():
         if not names(space):

@@ -19,3 +19,7 @@ c: torch.Tensor = a.sum(0, keepdim=True).softmax(-1)
 d: torch.Tensor = torch.cat([a, b], dim=0).view(-1)
 e: tuple[torch.Tensor, torch.Tensor] = a.max(1)
 n: int = a.numel() + a.size(0)
+
+# functions that Python decides something for: as they are written, not as the operators below them
+f: torch.Tensor = F.silu(torch.ones(2), inplace=True)
+f = F.elu(f, 0.5, True)
