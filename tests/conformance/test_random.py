@@ -96,6 +96,18 @@ def test_channels_last():
     same(lambda lib: lib.randn_like(nhwc(lib)))
 
 
+@pytest.mark.parametrize("draw", [lambda lib, x: lib.nn.functional.dropout(x, 0.4), lambda lib, x: lib.nn.functional.alpha_dropout(x, 0.4, True),
+                                  lambda lib, x: lib.nn.functional.feature_alpha_dropout(x, 0.4, True), lambda lib, x: lib.native_dropout(x, 0.3, True)[0],
+                                  lambda lib, x: lib.multinomial(x[0, 0], 3), lambda lib, x: lib.multinomial(x[0, 0], 1)])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.permute(1, 3, 0, 2), lambda x: x.transpose(2, 3), lambda x: x[:, :, ::2].transpose(0, 1),
+                                  lambda x: x[:1].expand(3, -1, -1, -1), lambda x: x[:1].transpose(1, 3)])
+def test_draws_follow_the_memory_of_their_tensor(draw, view):
+    """torch draws into an `empty_like`: a channels_last image gets other numbers than the same image otherwise."""
+    start = np.arange(1, 241, dtype=np.float32).reshape(2, 3, 8, 5)
+    same(lambda lib: draw(lib, view(lib.from_numpy(start.copy()))))
+    same(lambda lib: draw(lib, view(lib.from_numpy(start.copy()).to(memory_format=lib.channels_last))))
+
+
 def test_the_cached_normal_survives_other_draws():
     def chain(lib):
         lib.randn(3), lib.rand(2), lib.randn(3), lib.randn(20)

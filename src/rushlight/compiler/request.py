@@ -26,7 +26,7 @@ from .differentiate import differentiable, gradients, partition
 from .graph import DTYPE_OF_CODE, SCALAR_TYPE_NAME, Graph, Input, Output, hint_of, same_shape, verify
 from .promotion import can_cast
 from .structural import is_one
-from .symbolic import Program, SymInt, contiguous_strides, hint, known_equal, product
+from .symbolic import Program, SymInt, contiguous_strides, dimension_order, hint, known_equal, product
 from .transplant import Transplant, slots_of
 
 CONJ, NEG = 16, 32
@@ -68,6 +68,7 @@ def add_tensor(t, description, what, contracted=None):
     if bits & NEG: value = -value
     t.inputs.append(node)
     t.strides.append(strides)
+    t.state.strides[node] = strides
     t.values.append(value)
     return value
 
@@ -333,36 +334,9 @@ def _parse(key):
 
 # --------------------------------------------------------------------------------------------------------------- layouts
 def pointwise_strides(shape, operands):
-    """torch's TensorIterator: dimensions sorted by the operands' strides, the first operand that tells two dimensions apart deciding; a
-    dense output in that order. operands: (shape, strides) of tensor arguments, broadcast to shape."""
-    rank = len(shape)
-    aligned = []
-    for oshape, ostrides in operands:
-        pad = rank - len(oshape)
-        if pad < 0: continue
-        aligned.append([0 if i < pad or is_one(oshape[i - pad]) else ostrides[i - pad] for i in range(rank)])
-
-    def compare(a, b):                      # > 0: dimension a is the outer one
-        for strides in aligned:
-            x, y = strides[a], strides[b]
-            if isinstance(x, int) and x == 0 or isinstance(y, int) and y == 0: continue
-            if known_equal(x, y):
-                if hint(shape[a]) > hint(shape[b]) and shape[a] > shape[b]: return 1
-                continue
-            return -1 if x < y else 1
-        return 0
-
-    order = list(range(rank - 1, -1, -1))   # innermost first
-    for i in range(1, rank):
-        at = i
-        for j in range(i - 1, -1, -1):
-            c = compare(order[j], order[at])
-            if c > 0:
-                order[j], order[at] = order[at], order[j]
-                at = j
-            elif c < 0: break
-    strides, step = [0] * rank, 1
-    for d in order:
+    """torch's TensorIterator: a dense output, its dimensions in the order of the operands' memory."""
+    strides, step = [0] * len(shape), 1
+    for d in dimension_order(shape, operands):
         strides[d] = step
         if not (isinstance(shape[d], int) and shape[d] == 0): step = step * shape[d]
     return tuple(strides)

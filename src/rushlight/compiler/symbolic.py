@@ -121,6 +121,37 @@ def product(values):
     return out
 
 
+def dimension_order(shape, operands):
+    """The dimensions, innermost first, as torch's TensorIterator sorts them: by the operands' strides, the first operand that tells two
+    dimensions apart deciding. operands: (shape, strides) of tensors, broadcast to shape."""
+    rank, aligned = len(shape), []
+    for oshape, ostrides in operands:
+        pad = rank - len(oshape)
+        if pad < 0: continue
+        aligned.append([0 if i < pad or isinstance(oshape[i - pad], int) and oshape[i - pad] == 1 else ostrides[i - pad] for i in range(rank)])
+
+    def compare(a, b):                      # > 0: dimension a is the outer one
+        for strides in aligned:
+            x, y = strides[a], strides[b]
+            if isinstance(x, int) and x == 0 or isinstance(y, int) and y == 0: continue
+            if known_equal(x, y):
+                if hint(shape[a]) > hint(shape[b]) and shape[a] > shape[b]: return 1
+                continue
+            return -1 if x < y else 1
+        return 0
+
+    order = list(range(rank - 1, -1, -1))
+    for i in range(1, rank):
+        at = i
+        for j in range(i - 1, -1, -1):
+            c = compare(order[j], order[at])
+            if c > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif c < 0: break
+    return order
+
+
 def contiguous_strides(shape):
     """Row-major strides; dimensions of size 0 count as 1, as everywhere in torch."""
     strides, step = [], 1

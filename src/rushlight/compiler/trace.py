@@ -18,7 +18,7 @@ from .graph import DTYPE_OF_TORCH_NAME, SCALAR_TYPE_NAME, broadcast_shapes, hint
 from .graph import is_complex as _complex
 from .graph import is_float as _float
 from .promotion import DIMENSIONED, NUMBER, ZERO_DIM
-from .symbolic import SymInt, known_equal, product
+from .symbolic import SymInt, dimension_order, known_equal, product
 
 KIND_DTYPE = {'b': 'b1', 'i': 'i64', 'f': 'f64', 'c': 'c128'}
 FLOAT8 = ('f8e4m3', 'f8e5m2')
@@ -35,6 +35,7 @@ class Tracing:
         self.graph, self.default = graph, default
         self.result_dtype = []          # of the operators being inlined, innermost last
         self.device = None
+        self.strides = {}               # of the nodes that are arguments
 
 
 @contextmanager
@@ -132,8 +133,16 @@ def iota(size, dim, rank):
     return Sym(current().graph.node('iota', (), {'dim': dim, 'size': size, 'rank': rank}, shape, 'i64'))
 
 
+def draw_like(kind, x, dtype, *params):
+    """Random numbers in the shape of x, drawn in the order in which x lies in memory: torch draws into an `empty_like`."""
+    if x.node not in current().strides: return draw(kind, x.shape, dtype, *params)
+    outer_first = dimension_order(x.shape, [(x.shape, current().strides[x.node])])[::-1]
+    drawn = draw(kind, [x.shape[d] for d in outer_first], dtype, *params)
+    return permute(drawn, [outer_first.index(d) for d in range(x.ndim)])
+
+
 def draw(kind, shape, dtype, *params):
-    """Random numbers in memory order."""
+    """Random numbers in row-major order."""
     args = [lift(p).node for p in params]
     return Sym(current().graph.node('draw', args, {'kind': kind, 'serial': len(current().graph.nodes)}, tuple(shape), dtype))
 

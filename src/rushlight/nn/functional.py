@@ -220,8 +220,8 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features
     else:
         if features and input.dim() < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        shape = tuple(input.shape[:2]) + (1,) * (input.dim() - 2) if features else tuple(input.shape)
-        noise = rl.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+        noise = input.new_empty(tuple(input.shape[:2]) + (1,) * (input.dim() - 2)) if features else rl.empty_like(input)
+        noise.bernoulli_(1 - p)
         # Scale and shift so that mean 0 and variance 1 survive the replacement of dropped values by -alpha.
         a = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
         shift = noise.sub(1).mul_(_ALPHA * a).add_(_ALPHA * a * p)

@@ -252,7 +252,7 @@ def _needs_float(x, name, d):
                                   "pass dtype= to convert first")
 
 
-@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="spatial",
+@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="SoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def softmax(x, dim, dtype):
     """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
@@ -270,7 +270,7 @@ def _(grad, result, dim):
     return result * (grad - T.reduce("sum", grad * result, (d,)))
 
 
-@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="spatial",
+@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="LogSoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def log_softmax(x, dim, dtype):
     """`log(softmax(x))` along `dim`, in one kernel."""
@@ -287,7 +287,7 @@ def _(grad, result, dim):
     return grad - T.prim("exp", result) * T.reduce("sum", grad, (d,))
 
 
-@op("softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.softmax", rule="dtype", on="F", layout="spatial",
+@op("softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.softmax", rule="dtype", on="F", layout="contiguous",
     node="SoftmaxBackward0", out=False)
 def nn_softmax(x, dim, _stacklevel, dtype):
     """softmax with torch's old default for `dim`."""
@@ -295,13 +295,13 @@ def nn_softmax(x, dim, _stacklevel, dtype):
 
 
 @op("log_softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.log_softmax", rule="dtype", on="F",
-    layout="spatial", node="LogSoftmaxBackward0", out=False)
+    layout="contiguous", node="LogSoftmaxBackward0", out=False)
 def nn_log_softmax(x, dim, _stacklevel, dtype):
     """log_softmax with torch's old default for `dim`."""
     return log_softmax(x, _implicit_dim(dim, x.ndim))
 
 
-@op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule=None, on="F", layout="spatial",
+@op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule=None, on="F", layout="contiguous",
     node="SoftmaxBackward0", out=False)
 def softmin(x, dim, _stacklevel, dtype):
     """`softmax(-x)`: negated first, then converted, as torch does (an unsigned integer wraps)."""

@@ -57,7 +57,7 @@ normal = _native(["normal(Tensor mean, Tensor std, *, Generator? generator=None)
 def _dropout(x, p, generator):
     """Each element kept with probability 1-p and scaled by 1/(1-p). The draw is torch's: two words an element, in memory order."""
     keep = 1.0 - T.cast(p, "f64")
-    kept = T.draw("bernoulli", x.shape, "b1", keep)
+    kept = T.draw_like("bernoulli", x, "b1", keep)
     return x * (T.cast(kept, x.dtype) / T.cast(keep, x.dtype))
 
 
@@ -212,7 +212,7 @@ def multinomial(self, num_samples, replacement, generator):
     last = self.ndim - 1
     total = T.reduce("sum", weights, (last,))
     weights = required(T.prim("lt", T.const(0, total.dtype), total), weights, ("RuntimeError", "invalid multinomial distribution (sum of probabilities <= 0)"))
-    race = T.draw("exponential", self.shape, self.dtype, T.const(1.0, "f64"))
+    race = T.draw_like("exponential", self, self.dtype, T.const(1.0, "f64"))
     ratio = T.cast(weights / T.cast(race, wide.dtype), self.dtype)
     if count == 1:                                       # no choice; but the race is run, since the numbers after it depend on that
         return T.cast(T.prim("lt", ratio, T.const(0, ratio.dtype)), "i64")
@@ -238,6 +238,6 @@ def native_dropout(input, p, train):
     _need_float(input, "dropout", halves=True)
     dtype = T.compute_dtype(input.dtype)
     keep = 1.0 - T.cast(p, "f64")
-    kept = T.draw("bernoulli", input.shape, "b1", keep)
+    kept = T.draw_like("bernoulli", input, "b1", keep)
     scale = T.where(T.prim("eq", keep, T.const(0.0, "f64")), T.const(0.0, "f64"), 1.0 / keep)
     return T.cast(T.cast(input, dtype) * T.cast(kept, dtype) * T.cast(scale, dtype), input.dtype), kept
