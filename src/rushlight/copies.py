@@ -28,10 +28,15 @@ def _check_narrow(input, dim=None, start=None, length=None):
 CHECKS = {"narrow": _check_narrow}
 
 
+def _any_view(input, size=None, **kwargs):
+    """What `view_copy` copies: a shape that no view of the memory has is copied all the same."""
+    return input.reshape(size, **kwargs) if isinstance(size, (tuple, list)) else input.view(size, **kwargs)
+
+
 def _copying(name):
     """The copying form of a view operator."""
     definition = registry.find(name)
-    view = definition.op.function if hasattr(definition.op, "function") else definition.op.method
+    view = _any_view if name == "view" else definition.op.function if hasattr(definition.op, "function") else definition.op.method
 
     def copied(piece):
         return piece.clone(memory_format=_C.contiguous_format)

@@ -35,6 +35,18 @@ def _parse_to(args, kwargs):
     return device, dtype, options.get("copy", False), options.get("memory_format", None)
 
 
+def _suggested_format(self):
+    """What torch takes a tensor's layout for: `to(memory_format=contiguous_format)` leaves a transposed matrix as it is."""
+    shape, strides, least = self.shape, self.stride(), 0
+    if len(shape) not in (4, 5) or strides[1] == 0:
+        return _C.contiguous_format
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):
+            return _C.contiguous_format
+        least = strides[d] * shape[d]
+    return _C.channels_last if len(shape) == 4 else _C.channels_last_3d
+
+
 @functools.cache
 def _to_dtype():
     return registry.find("_to_dtype").op.function
@@ -57,7 +69,7 @@ def to(self, *args, **kwargs):
         out = registry.find("_to_device").op.function(out, device)
     if dtype is not None and dtype is not out.dtype:
         return _to_dtype()(out, dtype, memory_format)
-    if out is self and (copy or (memory_format not in (None, _C.preserve_format) and not self.is_contiguous(memory_format=memory_format))):
+    if out is self and (copy or memory_format not in (None, _C.preserve_format, _suggested_format(self))):
         return self.clone(memory_format=memory_format)
     return out
 

@@ -310,7 +310,7 @@ def _(grad, self, other):
 
 
 # ------------------------------------------------------------------------------------------------- multivariate log-gamma
-@op("mvlgamma(Tensor self, int p) -> Tensor", rule="float", inplace=True, aliases=("special.multigammaln",), node="MvlgammaBackward0", refuses="c", kernel="arange_cpu",
+@op("mvlgamma(Tensor self, int p) -> Tensor", rule="float", layout="contiguous", inplace=True, aliases=("special.multigammaln",), node="MvlgammaBackward0", refuses="c", kernel="arange_cpu",
     samples=unary(3, 9, extra=(3,)))
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p: a sum of `lgamma(self - i/2)` and a constant."""

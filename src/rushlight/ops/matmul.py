@@ -253,7 +253,7 @@ def _addr_misfit(have, want):
     return f"size mismatch, input: {have}, v1: [{want[0]}], v2: [{want[1]}]"
 
 
-@op("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="same", inplace=_addr_misfit, layout="contiguous",
+@op("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar! beta=1, Scalar! alpha=1) -> Tensor", rule="same", inplace=_addr_misfit, layout="pointwise",
     node="AddrBackward0", samples=matrices("addr"))
 def addr(self, vec1, vec2, beta, alpha):
     """`beta * self + alpha * outer(vec1, vec2)`."""

@@ -73,7 +73,7 @@ def _check_channels(input, **given):
             raise RuntimeError(f"{name} should contain {hint(channels)} elements not {hint(value.numel())}")
 
 
-@op("_batch_norm_train(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", rule="float_match", on="-", layout="pointwise",
+@op("_batch_norm_train(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", rule="float_match", on="-", layout="spatial",
     node="NativeBatchNormBackward0", out=False)
 def _batch_norm_train(input, weight, bias, eps):
     """Normalised over every dimension but the second; also each channel's mean and unbiased variance, for the running averages."""
@@ -93,7 +93,7 @@ def _batch_norm_train(input, weight, bias, eps):
 
 
 @op("_batch_norm_eval(Tensor input, Tensor running_mean, Tensor running_var, Tensor? weight, Tensor? bias, float eps) -> Tensor", rule="float_match", on="-",
-    layout="pointwise", node="NativeBatchNormBackward0", out=False)
+    layout="spatial", node="NativeBatchNormBackward0", out=False)
 def _batch_norm_eval(input, running_mean, running_var, weight, bias, eps):
     """Normalised by stored statistics."""
     _check_channels(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -179,7 +179,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 
 
 @op("_batch_norm_statistics(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-    rule=lambda input, weight, bias, eps: _batch_dtypes(input, weight), on="-", layout="pointwise", node="NativeBatchNormBackward0", out=False)
+    rule=lambda input, weight, bias, eps: _batch_dtypes(input, weight), on="-", layout="spatial", node="NativeBatchNormBackward0", out=False)
 def _batch_norm_statistics(input, weight, bias, eps):
     """`_batch_norm_train`, and each channel's 1 / deviation."""
     _check_channels(input, weight=weight, bias=bias)

@@ -137,8 +137,8 @@ def _max_min(name, extreme, arg, pair):
     body.__name__ = name
     body.__doc__ = f"The {name}imum: of all elements, along `dim` (with indices), or of two tensors."
     return op([f"{name}(Tensor self) -> Tensor", f"{name}(Tensor self, Tensor other) -> Tensor",       # a 0-dim tensor is no dimension
-               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, once=True, layout="contiguous", out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True),
-              node=lambda given: f"{pair.capitalize()}Backward0" if "other" in given else f"{name.capitalize()}Backward{0 if 'dim' in given else 1}")(body)
+               f"{name}(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"], rule=None, once=True, layout=lambda given: "pointwise" if "other" in given else "contiguous",
+              out=(True, True, OUT_TENSOR_DTYPE), samples=reduction(dim_required=True), node=lambda given: f"{pair.capitalize()}Backward0" if "other" in given else f"{name.capitalize()}Backward{0 if 'dim' in given else 1}")(body)
 
 
 max = _max_min("max", "amax", "argmax", "maximum")
