@@ -1,4 +1,6 @@
 """Arguments by position take a shorter way through the parser than the same arguments by keyword: both must come to the same call."""
+import inspect
+
 import pytest
 
 import rushlight as rl
@@ -65,3 +67,12 @@ def test_a_subclass_is_still_asked():
     F.softmax(mine, 1)
     rows() + mine
     assert asked == ["relu", "softmax", "add"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_what_writes_its_first_argument_takes_no_out(count):
+    x, outs = rl.zeros(4), [rl.zeros(4) for _ in range(count)]
+    for call in (lambda out: rl.exp_(x, out=out), lambda out: rl.add_(x, 1, out=out), lambda out: x.exp_(out=out)):
+        with pytest.raises(TypeError, match="out"): call(outs[0] if count == 1 else outs)
+    assert x.tolist() == [0] * 4 and all(out.tolist() == [0] * 4 for out in outs)
+    assert "out" in inspect.signature(rl.exp).parameters and "out" not in inspect.signature(rl.exp_).parameters
