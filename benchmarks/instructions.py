@@ -26,7 +26,8 @@ def calls():
     F = rl.nn.functional
     a, b, x, w, c = rl.randn(4), rl.randn(4), rl.randn(1, 4), rl.randn(4), rl.randn(4)
     g, target, m = rl.randn(4, requires_grad=True), rl.tensor([1]), rl.randn(4, 4)
-    return {"nothing (the loop and a lambda)": lambda: None, "a + b": lambda: a + b, "a + b with grad": lambda: g + b, "F.relu": lambda: F.relu(a),
+    return {"nothing (the loop and a lambda)": lambda: None, "a + b": lambda: a + b, "a + b with grad": lambda: g + b, "a.add_(b)": lambda: a.add_(b),
+            "F.relu": lambda: F.relu(a),
             "softmax": lambda: F.softmax(x, -1), "layer_norm": lambda: F.layer_norm(x, (4,), w, c), "cross_entropy": lambda: F.cross_entropy(x, target),
             "view": lambda: m.view(2, 8), "x[0]": lambda: m[0], "x @ y": lambda: m @ m}
 

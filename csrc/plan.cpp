@@ -11,7 +11,8 @@
 namespace rl {
 
 // ------------------------------------------------------------------------------------------------------------------ keys
-static inline int key_size(const Call& c) { return 2 + c.nstatic + c.nt + c.ndest + c.nsym; }
+// Of an in-place call the destinations are among the tensors already.
+static inline int key_size(const Call& c) { return 2 + c.nstatic + c.nt + (RL_UNLIKELY(c.form == 2) ? c.ndest : 0) + c.nsym; }
 static inline uint64_t key_head(const Call& c) { return (uint64_t)c.op->id | (uint64_t)c.form << 24 | (uint64_t)c.overload << 26 | g_config_epoch << 34; }
 
 // Statics come first: they hold the lengths of lists, so that the rest of the key can be read in one way only.

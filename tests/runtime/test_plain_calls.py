@@ -4,6 +4,7 @@ import inspect
 import pytest
 
 import rushlight as rl
+from rushlight import _C
 from rushlight.nn import functional as F
 
 
@@ -76,3 +77,16 @@ def test_what_writes_its_first_argument_takes_no_out(count):
         with pytest.raises(TypeError, match="out"): call(outs[0] if count == 1 else outs)
     assert x.tolist() == [0] * 4 and all(out.tolist() == [0] * 4 for out in outs)
     assert "out" in inspect.signature(rl.exp).parameters and "out" not in inspect.signature(rl.exp_).parameters
+
+
+@pytest.mark.parametrize("name", ["add", "add_", "+=", "copy_", "fill_", "many"])
+def test_the_last_plan_is_found_without_the_table(name):
+    """Also of a call that writes, and of one whose key is long."""
+    x, y, rows = rl.ones(4), rl.ones(4), [rl.ones(2) for _ in range(120)]
+    call = {"add": lambda: x + y, "add_": lambda: x.add_(y), "+=": lambda: x.__iadd__(y), "copy_": lambda: x.copy_(y), "fill_": lambda: x.fill_(2.0), "many": lambda: rl.cat(rows)}[name]
+    call()
+    before = _C.stats()
+    for _ in range(10): call()
+    after = _C.stats()
+    assert after["plan_hits"] - before["plan_hits"] == 10
+    assert after["plan_table_hits"] == before["plan_table_hits"] and after["plan_misses"] == before["plan_misses"]
