@@ -1,4 +1,5 @@
 """Arguments by position take a shorter way through the parser than the same arguments by keyword: both must come to the same call."""
+import gc
 import inspect
 
 import pytest
@@ -90,3 +91,27 @@ def test_the_last_plan_is_found_without_the_table(name):
     after = _C.stats()
     assert after["plan_hits"] - before["plan_hits"] == 10
     assert after["plan_table_hits"] == before["plan_table_hits"] and after["plan_misses"] == before["plan_misses"]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_collection_during_a_call_may_forget_its_plan(grad):
+    """Where making the result starts the collector (Python 3.11), a finalizer runs in the middle of the call."""
+    x, forgotten, kept = rl.ones(4, requires_grad=grad), [], []
+
+    class Cycle:
+        def __init__(self): self.me = self
+
+        def __del__(self):
+            _C.clear_plans()
+            forgotten.append(1)
+
+    limits = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(200):               # results are kept, so each is a new object
+            Cycle()
+            kept.append(F.softmax(x, 0))
+            if grad: kept[-1] = kept[-1].detach()         # and no node keeps the plan
+    finally: gc.set_threshold(*limits)
+    gc.collect()
+    assert forgotten and all(k.tolist() == [0.25] * 4 for k in kept)
