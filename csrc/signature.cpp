@@ -281,7 +281,7 @@ bool parse_plain(const Face* face, PyObject* const* args, Py_ssize_t nargs, Call
   for (size_t i = (size_t)(nargs - sig.plain_from), n = sig.plain_words.size(); i < n; i++) *words++ = sig.plain_words[i];
   c.nt = (int)(t - c.t);
   c.nstatic = (int)(words - c.static_words);
-  return !sig.needs_tensor || c.nt;
+  return true;       // also where the signature needs a tensor: a `Tensor|Scalar` has no default of one word, so a tensor was given for it
 }
 
 ParseResult parse_call(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& c, PyObject** out) {
