@@ -17,7 +17,7 @@ import sys
 
 import rushlight as rl
 
-TRACEME, CONTINUE, SINGLESTEP, GETREGS, KILL = 0, 7, 9, 12, 8
+TRACEME, SINGLESTEP, GETREGS = 0, 9, 12
 RIP = 16                                   # its place among the 27 registers of GETREGS
 STEPS = 24_000
 
@@ -26,7 +26,8 @@ def calls():
     F = rl.nn.functional
     a, b, x, w, c = rl.randn(4), rl.randn(4), rl.randn(1, 4), rl.randn(4), rl.randn(4)
     g, target, m = rl.randn(4, requires_grad=True), rl.tensor([1]), rl.randn(4, 4)
-    return {"nothing (the loop and a lambda)": lambda: None, "a + b": lambda: a + b, "a + b with grad": lambda: g + b, "F.relu": lambda: F.relu(a),
+    return {"nothing (the loop and a lambda)": lambda: None, "a + b": lambda: a + b, "a + b with grad": lambda: g + b, "a.add_(b)": lambda: a.add_(b),
+            "F.relu": lambda: F.relu(a),
             "softmax": lambda: F.softmax(x, -1), "layer_norm": lambda: F.layer_norm(x, (4,), w, c), "cross_entropy": lambda: F.cross_entropy(x, target),
             "view": lambda: m.view(2, 8), "x[0]": lambda: m[0], "x @ y": lambda: m @ m}
 
@@ -42,11 +43,11 @@ def path(call):
         os.kill(os.getpid(), signal.SIGUSR1)
         while True: call()
     registers, seen = (ctypes.c_ulonglong * 27)(), []
+    if not os.WIFSTOPPED(os.waitpid(child, 0)[1]): raise OSError("this machine does not let a process be traced")       # the signal ended it
     try:
-        os.waitpid(child, 0)
         with open(f"/proc/{child}/maps") as file: maps = [line.split() for line in file]
         for _ in range(STEPS):
-            if ptrace(SINGLESTEP, child, None, None) < 0: raise OSError(ctypes.get_errno(), "this machine does not let a process be traced")
+            if ptrace(SINGLESTEP, child, None, None) < 0: raise OSError(ctypes.get_errno(), "the traced process cannot be stepped")
             os.waitpid(child, 0)
             ptrace(GETREGS, child, None, registers)
             seen.append(registers[RIP])

@@ -11,7 +11,8 @@
 namespace rl {
 
 // ------------------------------------------------------------------------------------------------------------------ keys
-static inline int key_size(const Call& c) { return 2 + c.nstatic + c.nt + c.ndest + c.nsym; }
+// Of an in-place call the destinations are among the tensors already.
+static inline int key_size(const Call& c) { return 2 + c.nstatic + c.nt + (RL_UNLIKELY(c.form == 2) ? c.ndest : 0) + c.nsym; }
 static inline uint64_t key_head(const Call& c) { return (uint64_t)c.op->id | (uint64_t)c.form << 24 | (uint64_t)c.overload << 26 | g_config_epoch << 34; }
 
 // Statics come first: they hold the lengths of lists, so that the rest of the key can be read in one way only.
@@ -449,6 +450,16 @@ static RL_APART int raise_from(const Plan* p, Storage* s, int64_t status) {
   return -1;
 }
 
+static inline int wrap_and_record(Plan* p, Call& c, Storage* s, PyObject** outs) {      // takes s and a reference to the layout over
+  incref(p);
+  outs[0] = (PyObject*)tensor_wrap(p->buffers[0].layout, s, 0);
+  bool good = outs[0] && tape_record(p, c, outs, 1, nullptr);
+  decref(p);
+  if (RL_LIKELY(good)) return 1;
+  Py_XDECREF(outs[0]);
+  return -1;
+}
+
 // A simple plan has one step and one result, which is its one buffer, and writes no argument: it runs here, without a general case's loops.
 int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   if (RL_UNLIKELY(!p->simple || (tls.guard & (G_RECORD | G_INFERENCE)) || (flags_of(c.t, c.nt) & (ST_PENDING | ST_READ)))) return run_otherwise(p, c, outs, max);
@@ -467,10 +478,10 @@ int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   else status = pool_run(step.kernel, pointers, step.ints, c.scalars, step.scratch, step.units, step.grain, false);
   if (RL_UNLIKELY(status)) return raise_from(p, s, status);
   incref(buffer.layout);
+  // A new tensor may start a collection of garbage, and so Python: the plan is not touched after it unless it is held.
+  if (p->backward_op) return wrap_and_record(p, c, s, outs);
   outs[0] = (PyObject*)tensor_wrap(buffer.layout, s, 0);
-  if (RL_UNLIKELY(!outs[0])) return -1;
-  if (p->backward_op && RL_UNLIKELY(!tape_record(p, c, outs, 1, nullptr))) { Py_DECREF(outs[0]); return -1; }
-  return 1;
+  return RL_LIKELY(outs[0] != nullptr) ? 1 : -1;
 }
 
 // -------------------------------------------------------------------------------------------------------------- the module

@@ -403,6 +403,7 @@ static bool bernoulli_tensor_into(Tensor* self, Generator* g, Tensor* p) {
   if (!g) return false;
   if (!is_plain_float(q->dtype)) return not_implemented("bernoulli_tensor_cpu_p_", q->dtype);
   if (is_complex_kind(s->dtype)) return not_implemented("bernoulli_tensor_cpu_self_", s->dtype);
+  if (q->device == Device::Meta && s->device != Device::Meta) { raise(PyExc_NotImplementedError, "Cannot inplace into non-meta tensor with meta tensor argument"); return false; }
   Tensor* wide = view_expand(p, s->ndim, s->shape());      // raises torch's "The expanded size …"
   if (!wide) return false;
   bool ok = materialize(p->storage);

@@ -24,6 +24,8 @@ static const Names& names() { static Names n; return n; }
 static PyObject* face_name(const Face* face, const Param& p) {
   return !face->is_method && p.name == names().self && (p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorOrScalar) ? names().input : p.name;
 }
+// A function takes out=; a method does not, nor does what writes its first argument (it has where to write).
+static bool takes_out(const Face* face) { return !face->is_method && !face->form && (face->op->forms & FORM_OUT); }
 static bool same(PyObject* a, PyObject* b) { return a == b || PyUnicode_Compare(a, b) == 0; }
 static bool answers_to(const Face* face, const Param& p, PyObject* keyword) {
   PyObject* name = face_name(face, p);
@@ -130,7 +132,7 @@ static int try_signature(const Given& g, int overload, Call& c, PyObject** out, 
     if (RL_UNLIKELY(!any)) return 0;
   }
   if (RL_LIKELY(keywords_used == g.nkw)) return 1;
-  if (!g.face->is_method && (op->forms & FORM_OUT))
+  if (takes_out(g.face))
     for (Py_ssize_t i = 0; i < g.nkw; i++) if (same(PyTuple_GET_ITEM(g.kwnames, i), names().out)) { *out = g.args[g.nargs + i]; keywords_used++; }
   return keywords_used == g.nkw;
 }
@@ -222,7 +224,7 @@ static std::string misfit(const Given& g, int overload, bool* raised) {
            type_text(g.args[first_number]);
   for (Py_ssize_t i = 0; i < g.nkw; i++) {
     PyObject* k = PyTuple_GET_ITEM(g.kwnames, i);
-    bool known = !method && (op->forms & FORM_OUT) && same(k, names().out);
+    bool known = takes_out(g.face) && same(k, names().out);
     for (auto& p : sig.params) known |= answers_to(g.face, p, k);
     if (!known) return name + "() got an unexpected keyword argument '" + text_of(k) + "'";
   }
@@ -244,7 +246,7 @@ static RL_APART void raise_no_match(const Given& g) {
   for (size_t i = 0; i < op->signatures->size(); i++) {
     std::string why = misfit(g, (int)i, &raised);
     if (raised) { PyErr_Clear(); raised = false; }
-    s += " * " + signature_text(op, (*op->signatures)[i], g.face->is_method, op->forms & FORM_OUT) + "\n";
+    s += " * " + signature_text(op, (*op->signatures)[i], g.face->is_method, takes_out(g.face)) + "\n";
     if (!why.empty()) s += "      didn't match because " + why + "\n";
   }
   raise(PyExc_TypeError, "%s", s.c_str());
@@ -260,7 +262,7 @@ bool parse_plain(const Face* face, PyObject* const* args, Py_ssize_t nargs, Call
   const Param* p = sig.params.data();
   for (PyObject* const* end = args + nargs; args != end; args++, p++) {
     PyObject* v = *args;
-    int64_t value;
+    int64_t value = 0;
     if (p->kind == ParamKind::Tensor) {
       if (RL_UNLIKELY(!is_exact(v))) {
         if (v != Py_None || !p->optional) return false;
@@ -279,7 +281,7 @@ bool parse_plain(const Face* face, PyObject* const* args, Py_ssize_t nargs, Call
   for (size_t i = (size_t)(nargs - sig.plain_from), n = sig.plain_words.size(); i < n; i++) *words++ = sig.plain_words[i];
   c.nt = (int)(t - c.t);
   c.nstatic = (int)(words - c.static_words);
-  return !sig.needs_tensor || c.nt;
+  return true;       // also where the signature needs a tensor: a `Tensor|Scalar` has no default of one word, so a tensor was given for it
 }
 
 ParseResult parse_call(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& c, PyObject** out) {
@@ -308,7 +310,7 @@ PyObject* text_signature(const Face* face) {
     s += text_of(face_name(face, p));
     if (p.fallback) s += "=" + text_of(p.fallback, true);
   }
-  if (!face->is_method && (face->op->forms & FORM_OUT)) s += std::string(sig.params.empty() ? "" : ", ") + (star ? "" : "*, ") + "out=None";
+  if (takes_out(face)) s += std::string(sig.params.empty() ? "" : ", ") + (star ? "" : "*, ") + "out=None";
   return PyUnicode_FromString((s + ")").c_str());
 }
 
@@ -331,7 +333,7 @@ PyObject* signature_object(const Face* face) {
   if (good) {
     for (const Param& p : face->op->signatures->front().params)
       if (good) good = add(face_name(face, p), p.keyword_only ? "KEYWORD_ONLY" : "POSITIONAL_OR_KEYWORD", p.fallback);
-    if (good && !face->is_method && (face->op->forms & FORM_OUT)) good = add(names().out, "KEYWORD_ONLY", Py_None);
+    if (good && takes_out(face)) good = add(names().out, "KEYWORD_ONLY", Py_None);
     if (good) result = PyObject_CallMethod(inspect, "Signature", "O", list);
   }
   Py_DECREF(inspect); Py_XDECREF(parameter); Py_XDECREF(list);

@@ -32,6 +32,7 @@ KNOWN = {
     "nn.functional.max_pool3d": ("", "torch refuses four dimensions that are channels_last, and keeps the order of others"),
     "nn.functional.max_unpool1d": ("strides", "torch looks at the indices' layout too"), "nn.functional.max_unpool1d/grad": ("strides", "as max_unpool1d"),
     "nn.functional.max_unpool2d": ("strides", "as max_unpool1d"), "nn.functional.max_unpool2d/grad": ("strides", "as max_unpool1d"),
+    "masked.logaddexp": ("strides", "torch looks at the masks before the numbers"),
     "native_group_norm": ("is_contiguous", "torch refuses an input that is not contiguous"),
     "take_along_dim": ("view size is not compatible", "torch flattens a transposed tensor by a view, and fails"),
     "nn.functional.multi_head_attention_forward": ("values differ", "products of up to 600 that cancel, added in another order"),

@@ -91,3 +91,8 @@ def test_meta_tensors_draw_nothing():
     rl.rand(5, device="meta")
     rl.empty(5, device="meta").normal_()
     assert rl.get_rng_state().tolist() == state
+
+
+def test_probabilities_without_values_are_refused():
+    with pytest.raises(NotImplementedError): rl.ones(2, 3).bernoulli_(rl.empty(2, 3, device="meta"))
+    assert rl.empty(2, 3, device="meta").bernoulli_(rl.ones(2, 3)).device.type == "meta"

@@ -1,7 +1,11 @@
 """Arguments by position take a shorter way through the parser than the same arguments by keyword: both must come to the same call."""
+import gc
+import inspect
+
 import pytest
 
 import rushlight as rl
+from rushlight import _C
 from rushlight.nn import functional as F
 
 
@@ -65,3 +69,49 @@ def test_a_subclass_is_still_asked():
     F.softmax(mine, 1)
     rows() + mine
     assert asked == ["relu", "softmax", "add"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_what_writes_its_first_argument_takes_no_out(count):
+    x, outs = rl.zeros(4), [rl.zeros(4) for _ in range(count)]
+    for call in (lambda out: rl.exp_(x, out=out), lambda out: rl.add_(x, 1, out=out), lambda out: x.exp_(out=out)):
+        with pytest.raises(TypeError, match="out"): call(outs[0] if count == 1 else outs)
+    assert x.tolist() == [0] * 4 and all(out.tolist() == [0] * 4 for out in outs)
+    assert "out" in inspect.signature(rl.exp).parameters and "out" not in inspect.signature(rl.exp_).parameters
+
+
+@pytest.mark.parametrize("name", ["add", "add_", "+=", "copy_", "fill_", "many"])
+def test_the_last_plan_is_found_without_the_table(name):
+    """Also of a call that writes, and of one whose key is long."""
+    x, y, rows = rl.ones(4), rl.ones(4), [rl.ones(2) for _ in range(120)]
+    call = {"add": lambda: x + y, "add_": lambda: x.add_(y), "+=": lambda: x.__iadd__(y), "copy_": lambda: x.copy_(y), "fill_": lambda: x.fill_(2.0), "many": lambda: rl.cat(rows)}[name]
+    call()
+    before = _C.stats()
+    for _ in range(10): call()
+    after = _C.stats()
+    assert after["plan_hits"] - before["plan_hits"] == 10
+    assert after["plan_table_hits"] == before["plan_table_hits"] and after["plan_misses"] == before["plan_misses"]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_collection_during_a_call_may_forget_its_plan(grad):
+    """Where making the result starts the collector (Python 3.11), a finalizer runs in the middle of the call."""
+    x, forgotten, kept = rl.ones(4, requires_grad=grad), [], []
+
+    class Cycle:
+        def __init__(self): self.me = self
+
+        def __del__(self):
+            _C.clear_plans()
+            forgotten.append(1)
+
+    limits = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(200):               # results are kept, so each is a new object
+            Cycle()
+            kept.append(F.softmax(x, 0))
+            if grad: kept[-1] = kept[-1].detach()         # and no node keeps the plan
+    finally: gc.set_threshold(*limits)
+    gc.collect()
+    assert forgotten and all(k.tolist() == [0.25] * 4 for k in kept)

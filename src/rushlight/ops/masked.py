@@ -259,7 +259,7 @@ def normalize(input, ord, dim, eps, dtype, mask):
     return T.cast(out, T.promote(input, T.expand(T.const(0, dtype), (1,) * input.ndim)) if dtype else input.dtype)
 
 
-@op("logaddexp(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None) -> Tensor", rule=None, on="masked", layout=lambda given: "pointwise" if given["input_mask"] is None and given["other_mask"] is None else "contiguous", out=False,
+@op("logaddexp(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None) -> Tensor", rule=None, on="masked", layout="pointwise", out=False,
     samples=lambda seed=0: [Sample(s.args[0], s.args[0][::-1].copy(), input_mask=s.kwargs["mask"]) for s in _samples((None,), complete=False)(seed)])
 def logaddexp(input, other, dtype, input_mask, other_mask):
     """`log(exp(input) + exp(other))`; an element that its mask leaves out counts as -inf."""
