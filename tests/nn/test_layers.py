@@ -201,3 +201,12 @@ def test_functions_do_not_bind():
             return self.act(x)
 
     assert rl.equal(Model()(rl.tensor([-1.0, 1.0])), rl.tensor([0.0, 1.0]))
+
+
+def test_a_bias_that_spreads_over_the_result():
+    x, w = rl.arange(12.0).reshape(3, 4), rl.ones(2, 4)
+    plain = F.linear(x, w)
+    for bias in (rl.tensor([[1.0, 2.0]]), rl.tensor([[1.0], [2.0], [3.0]]), rl.arange(6.0).reshape(3, 2)):
+        assert rl.equal(F.linear(x, w, bias), plain + bias)
+    for bias in (rl.ones(5, 2), rl.ones(2, 3, 2)):
+        with pytest.raises(RuntimeError): F.linear(x, w, bias)

@@ -171,6 +171,14 @@ def test_nothing_is_written_before_an_error():
     assert table.tolist() == [[0.0, 0.0]] * 3 and table._version == 0
 
 
+def test_one_call_one_device():
+    here, there = rl.ones(3), rl.ones(3, device="meta")
+    for call in (lambda: here + there, lambda: there * here, lambda: rl.lerp(there, here, here)):
+        with pytest.raises(RuntimeError, match="is not on the expected device"): call()
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"): here.copy_(there)
+    assert (there + rl.ones(())).device.type == "meta" and there.copy_(here).device.type == "meta"
+
+
 def test_meta():
     y = rl.empty(3, 4, device="meta") + rl.empty(4, device="meta")
     assert y.shape == (3, 4) and y.device.type == "meta"

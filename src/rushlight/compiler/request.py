@@ -30,6 +30,7 @@ from .symbolic import Program, SymInt, contiguous_strides, dimension_order, hint
 from .transplant import Transplant, slots_of
 
 CONJ, NEG = 16, 32
+DEVICE_OF_CODE = ('cpu', 'meta')
 
 
 class Traced:
@@ -115,6 +116,7 @@ def _trace_operator(request):
     t.definition, t.differentiable = definition, definition.differentiable
     t.layout = definition.layout
     t.keep_outputs = definition.saves is None or 'result' in definition.saves
+    _check_devices(definition, signature, params, form)
     with T.tracing(t.state):
         values, kinds = {}, {p.name: p.kind for p in signature.params}
         flat, scalars = [], 0
@@ -149,6 +151,16 @@ def _trace_operator(request):
     t.aliases = [_returned_argument(t, o) for o in t.outputs]
     t.outputs = [o.node for o in t.outputs]
     return t
+
+
+def _check_devices(definition, signature, params, form):
+    """Pointwise operators work on one device; tensors without dimensions go anywhere. (torch asks no more of its meta device.)"""
+    tensors = [d for p, value in zip(signature.params, params) if p.is_tensor and isinstance(value, (tuple, list)) for d in (value if p.kind == 'Tensor[]' else [value])]
+    devices = [DEVICE_OF_CODE[d[1]] for d in tensors if d is not None and d[2]]
+    if definition.name == 'copy_':
+        if [DEVICE_OF_CODE[d[1]] for d in tensors] == ['cpu', 'meta']: raise NotImplementedError('Cannot copy out of meta tensor; no data!')
+    elif form == 0 and definition.layout == 'pointwise' and len(set(devices)) > 1:
+        raise RuntimeError(f'Tensor on device {next(d for d in devices if d != devices[0])} is not on the expected device {devices[0]}!')
 
 
 def t_absent(t):

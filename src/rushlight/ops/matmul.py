@@ -208,13 +208,19 @@ def linear(input, weight, bias):
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({hint(rows)}x{hint(k)} and {hint(weight.shape[1])}x{hint(n)})\n"
                            f"  in linear(input: {shape_text(input.shape)}, weight: {shape_text(weight.shape)})\n"
                            f"  input's last dimension is {hint(k)}, weight's is {hint(weight.shape[1])}")
-    out = T.matmul(T.reshape(input, (rows, k)), T.permute(weight, (1, 0)))
+    out, whole = T.matmul(T.reshape(input, (rows, k)), T.permute(weight, (1, 0))), input.shape[:-1] + (n,)
+    if bias is not None and bias.ndim > 1:               # not torch.nn.Linear's: anything that spreads over the result
+        spread = broadcast_shapes(bias.shape, whole)
+        ones = len(spread) - len(whole)
+        if not all(a == b for a, b in zip(spread, (1,) * ones + whole)):
+            raise RuntimeError(f"output with shape {shape_text(whole)} doesn't match the broadcast shape {shape_text(spread)}")
+        return T.reshape(out, whole) + T.reshape(bias, bias.shape[ones:])
     if bias is not None:
-        if bias.ndim > 1 or not (bias.ndim == 0 or bias.shape[0] == n or bias.shape[0] == 1):
+        if not (bias.ndim == 0 or bias.shape[0] == n or bias.shape[0] == 1):
             raise RuntimeError(f"The expanded size of the tensor ({hint(n)}) must match the existing size ({hint(bias.shape[0])}) at non-singleton dimension 1.  "
                                f"Target sizes: [{hint(rows)}, {hint(n)}].  Tensor sizes: {shape_text(bias.shape)}")
         out = out + bias
-    return T.reshape(out, input.shape[:-1] + (n,))
+    return T.reshape(out, whole)
 
 
 def _inner_out(given):
