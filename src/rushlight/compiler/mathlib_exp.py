@@ -56,7 +56,11 @@ def at_most(f, x, high):
     return f.select(x > high, high, x)
 
 
-def polynomial(f, x, coefficients):
+def polynomial(f, x, coefficients, kind=None):
+    """Horner's rule. For 'mid', which has bits to spare, even and odd powers apart: the steps wait for each other, and a processor looks ahead over two or three vectors only."""
+    if kind == 'mid' and len(coefficients) > 5:
+        square = x * x
+        return f.fma(polynomial(f, square, coefficients[1::2]), x, polynomial(f, square, coefficients[::2]))
     total = const(f, x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = f.fma(total, x, c)
@@ -93,7 +97,7 @@ def exp_reduce(f, x, kind, low=None):
     r = f.fma(n, -rest, r)
     if low is not None:
         r = r + low
-    return f.fma(polynomial(f, r, tables.EXP[kind]), r * r, r), bits(f, t)
+    return f.fma(polynomial(f, r, tables.EXP[kind], kind), r * r, r), bits(f, t)
 
 
 def exp(f, x, kind=None, low=None):
@@ -115,7 +119,7 @@ def exp2(f, x, kind=None):
     d = x - (t - ROUND[x.elem])
     high, rest = LN2[x.elem]
     r = f.fma(d, high, d * rest)
-    q = f.fma(polynomial(f, r, tables.EXP[kind or KIND[x.elem]]), r * r, r)
+    q = f.fma(polynomial(f, r, tables.EXP[kind or KIND[x.elem]], kind), r * r, r)
     return scale(f, q + 1.0, bits(f, t))
 
 
@@ -143,7 +147,7 @@ def tanh(f, x, kind=None):
     e = exp_normal(f, at_most(f, a, 10.0 if x.elem == 'float' else 22.0) * 2.0, kind)
     big = f.call('copysign', 1.0 - 2.0 / (e + 1.0), x)
     s = x * x
-    small = f.fma(polynomial(f, s, tables.TANH[kind]) * s, x, x)
+    small = f.fma(polynomial(f, s, tables.TANH[kind], kind) * s, x, x)
     small = f.select(a < 2.0**-27, x, small)                                   # -0, and no denormal products
     return f.select(a > 0.625, big, f.select(x.eq(x), small, x))
 
@@ -164,7 +168,7 @@ def sinh(f, x, kind=None):
     a = absolute(f, x)
     t = at_most(f, a, 1.0)
     s = t * t
-    small = f.fma(polynomial(f, s, tables.SINH[kind]) * s, t, t)
+    small = f.fma(polynomial(f, s, tables.SINH[kind], kind) * s, t, t)
     e = half_exp(f, a, kind)
     y = f.select(a > 1.0, e - 0.25 / e, small)
     y = f.select(a < 2.0**-28, a, y)
@@ -190,10 +194,10 @@ def log_tail(f, m, kind):
     """log(1 + m) - m."""
     if kind == 'f32':
         z = m * m
-        return f.fma(z, -0.5, polynomial(f, m, tables.LOG32[kind]) * m * z)
+        return f.fma(z, -0.5, polynomial(f, m, tables.LOG32[kind], kind) * m * z)
     s = m / (m + 2.0)
     z = s * s
-    r = polynomial(f, z, tables.LOG[kind]) * z
+    r = polynomial(f, z, tables.LOG[kind], kind) * z
     h = m * m * 0.5
     return f.fma(s, h + r, negate(f, h))
 
