@@ -49,7 +49,7 @@ def erf(f, x, kind=None):
 
 
 def erfc_far(f, a, kind):
-    """erfc(a) for 0.45 <= a <= 28 as exp(-a^2) * polynomial((a-3)/(a+3)) / (1+2a); the rounding of a^2 goes into the exponential."""
+    """erfc(a) for 0.45 <= a <= 28 (mid: 0 <= a <= 11) as exp(-a^2) * polynomial((a-3)/(a+3)) / (1+2a); the rounding of a^2 goes into the exponential."""
     plus, twice, square = a + 3.0, f.fma(a, 2.0, 1.0), a * a
     if kind == 'mid':                            # a float's square is an exact double, and there are bits to spare for one division instead of two
         inverse = 1.0 / (plus * twice)
@@ -63,10 +63,11 @@ def erfc_far(f, a, kind):
 def erfc(f, x, kind=None):
     kind = kind or KIND[x.elem]
     a = absolute(f, x)
-    s = x * x
-    near = 1.0 - f.fma(polynomial(f, s, tables.ERF[kind], kind), x, x)
-    far = erfc_far(f, at_most(f, at_least(f, a, 0.45), 28.0 if kind == 'f64' else 11.0), kind)      # beyond: 0
+    low, high = (0.0, 11.0) if kind == 'mid' else (0.45, 28.0)               # beyond: 0
+    far = erfc_far(f, at_most(f, at_least(f, a, low) if low else a, high), kind)
     far = f.select(x < 0.0, 2.0 - far, far)
+    if kind == 'mid': return far                                             # rounded to a float it is right around 0 too
+    near = 1.0 - f.fma(polynomial(f, x * x, tables.ERF[kind], kind), x, x)
     return f.select(a < 0.46875, near, far)
 
 
