@@ -13,7 +13,9 @@ from ..schedule import COLUMNS, TILE
 from . import reduce, values
 from .interior import interior_of
 from .ir import Fn, Module, Val, Var
+from .pairs import pair_counters
 
+LANES = reduce.LANES
 TAIL = 8                       # the masked tail of a row: loops of eight
 FEW = 4                        # a tail that cannot be masked goes by four and then one by one: short rows are all tail
 ROWS_AT_ONCE = 4               # rows per sweep in a kernel that only accumulates columns
@@ -507,15 +509,20 @@ class NestEmitter(Evaluator):
         passes = self.overlapping if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
         if self.interior is not None: self.each_row(lambda row: self.split_row(row, f.const(0), self.size))
         elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+            def tiny(width): return lambda: self.each_row(lambda row: self.tiny(row, width))
             width = self.tiny_width()
-            f.branch(self.size <= width, lambda: self.each_row(lambda row: self.tiny(row, width)), passes)
+            longer = passes if width in (LANES, None) else lambda: f.branch(self.size <= LANES, tiny(LANES), passes)
+            f.branch(self.size <= (width or TAIL), tiny(width or TAIL), longer)
         else: passes()
 
     def each_row(self, body):
-        counters = self.counters(self.kernel.outer, self.lo)
+        counters, pairs = self.counters(self.kernel.outer, self.lo), pair_counters(self, self.kernel.outer, self.lo)
         with self.f.loop(self.lo, self.hi) as unit:
-            body(Row(self, self.indices(self.kernel.outer, counters, unit)))
+            row = Row(self, self.indices(self.kernel.outer, counters, unit))
+            for c in pairs: c.enter(row)
+            body(row)
             self.advance(self.kernel.outer, counters)
+            for c in pairs: c.advance()
 
     def overlapping(self):
         """Rows whose last pass takes the same steps as the first pass of the next row: see schedule.overlapped."""
@@ -540,9 +547,9 @@ class NestEmitter(Evaluator):
                 for s in self.kernel.row_stores: self.store_row(row, s)
 
     def tiny_width(self):
-        """The rows of the first call say which short rows to expect."""
+        """The rows of the first call say which short rows to expect; None: long ones."""
         expected = symbolic.hint(self.kernel.sizes[self.inner])
-        return next((w for w in (8, 16, 32) if expected <= w), TAIL)
+        return next((w for w in (8, 16, LANES) if expected <= w), None)
 
     def tiny(self, row, width):
         """A row that is one masked vector: every value is computed once and stays in its register, and a reduction folds these lanes alone, since the others of the
