@@ -55,3 +55,15 @@ def test_same_bits_for_other_strides():
     want = F.adaptive_max_pool2d(x, (3, 2), return_indices=True)
     for y in (x.to(memory_format=torch.channels_last), wide[:, :, 1:21, 2:70:2], x.transpose(2, 3).contiguous().transpose(2, 3)):
         for a, b in zip(F.adaptive_max_pool2d(y, (3, 2), return_indices=True), want): np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_threads_agree():
+    x = torch.from_numpy(filled("ties", (8, 16, 60, 64), "float32"))
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append([t.numpy() for t in F.adaptive_max_pool2d(x, (4, 3), return_indices=True)])
+    finally: torch.set_num_threads(before)
+    for a, b in zip(*found): np.testing.assert_array_equal(a, b)
