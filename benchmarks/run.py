@@ -1,6 +1,7 @@
 """The measured table: `python benchmarks/run.py [section ...] [--threads N] [--only TEXT] [--cpu] [--best]`.
 
-Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows conv training data.
+Needs torch beside rushlight (`pip install torch==2.13.0`). Sections: calls views chain module start gemm pointwise rows conv attention training data.
+`attention` is scaled_dot_product_attention on GPT's shapes (12 heads of 64 features), forward and the three gradients.
 """
 from __future__ import annotations
 
@@ -235,13 +236,34 @@ def conv(table):
                 table.bench(name + ", weight's gradient", backward(rl, x, w, g, True), backward(torch, tx, tw, tg, True), 1.3, 7)
 
 
+def attention(table):
+    """GPT's attention: 12 heads of 64 features. Forward, and the gradients of query, key and value together."""
+    for batch in (1,) if "--quick" in sys.argv else (1, 8):
+        table.section(f"attention, batch {batch}, {threads} thread(s)")
+        for length in (128, 256, 512, 1024):
+            shape = (batch, 12, length, 64)
+            ours, peers = zip(*(both(*shape, grad=True) for _ in range(3)))
+            g, tg = both(*shape)
+            for causal in (False, True):
+                def forward(m, tensors):
+                    return lambda: m.nn.functional.scaled_dot_product_attention(*tensors, is_causal=causal)
+
+                def backward(m, tensors, g):
+                    y = forward(m, tensors)()
+                    return lambda: m.autograd.grad(y, tensors, g, retain_graph=True)
+                name = f"length {length}{', causal' if causal else ''}"
+                detached = [t.detach() for t in ours], [t.detach() for t in peers]
+                table.bench(name, forward(rl, detached[0]), forward(torch, detached[1]), 1.3, 7)
+                table.bench(name + ", gradients", backward(rl, ours, g), backward(torch, peers, tg), 1.3, 7)
+
+
 def data(table):
     """DataLoader: every measurement in a process of its own (benchmarks/data.py)."""
     from data import loaders
     loaders(table, cpu=harness.clock is not harness.time.perf_counter)
 
 
-SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, conv=conv, training=training, data=data)
+SECTIONS = dict(calls=calls, views=views, chain=chain, module=module, start=start, gemm=gemm, pointwise=pointwise, rows=rows, conv=conv, attention=attention, training=training, data=data)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

@@ -5,7 +5,7 @@
 //
 //   sort_rows      p: values, indices, x                n: dtype, length, descending                 scratch: 24 bytes an element
 //   topk_rows      p: values, indices, x                n: dtype, length, k, largest                 scratch: 24 bytes an element
-//   kth_rows       p: values, indices, x                n: dtype, length, k, 0 kth | 1 median | 2 nanmedian      scratch: 16 bytes an element, and 16
+//   kth_rows       p: values, indices, x                n: dtype, length, k, 0 kth | 1 median | 2 nanmedian      scratch: 16 bytes an element, and 64
 //   mode_rows      p: values, indices, x                n: dtype, length                             scratch: 24 bytes an element
 #include "sort_keys.h"
 #include <numeric>
@@ -135,36 +135,79 @@ static int64_t topk_rows(char** p, const int64_t* n, const Scalar*, char* scratc
   return 0;
 }
 
-// The place of the k-th smallest element (from 0). The row is split by the leading bits in which keys differ, and only the part that holds the k-th is
-// looked at again.
-template <class E, class Candidate> static int64_t kth_of_row(const typename E::Bits* row, int64_t n, int64_t k, Candidate* part) {
+// The least and the greatest key of a row. Keys of up to 4 bytes are kept: they are wanted again and cost more than a load.
+template <class E> static void key_range(const typename E::Bits* row, int64_t n, typename E::Bits* keys, uint64_t& low, uint64_t& high) {
+  using U = typename E::Bits;
+  using S = std::make_signed_t<U>;      // what SSE2 compares
+  const U TOP = U(U(1) << (8 * sizeof(U) - 1));
+  S least = S(U(~TOP)), greatest = S(TOP);
+  for (int64_t i = 0; i < n; i++) {
+    U key = E::key(row[i]);
+    if constexpr (sizeof(U) < 8) keys[i] = key;
+    S s = S(U(key ^ TOP));
+    least = s < least ? s : least;
+    greatest = s > greatest ? s : greatest;
+  }
+  low = U(U(least) ^ TOP);
+  high = U(U(greatest) ^ TOP);
+}
+
+// The keys of a row: as kept by key_range, or made anew from 8-byte elements (and from rows too long for an index beside the key).
+template <class E> struct KeptKeys {
+  const typename E::Bits* keys;
+  uint64_t operator()(int64_t i) const { return keys[i]; }
+  bool any_between(int64_t i, int count, uint64_t low, uint64_t high) const {
+    using U = typename E::Bits;
+    const U first = U(low), span = U(high - low);
+    bool found = false;
+    for (int j = 0; j < count; j++) found |= U(keys[i + j] - first) <= span;
+    return found;
+  }
+};
+template <class E> struct MadeKeys {
+  const typename E::Bits* row;
+  uint64_t operator()(int64_t i) const { return E::key(row[i]); }
+  bool any_between(int64_t, int, uint64_t, uint64_t) const { return true; }
+};
+
+// The place of the k-th smallest element (from 0); all keys are in [low, high]. The row is split by the leading bits in which keys differ, and only the part that
+// holds the k-th is looked at again.
+template <class Candidate, class Keys> static int64_t kth_of_row(Keys key_at, uint64_t low, uint64_t high, int64_t n, int64_t k, Candidate* part) {
   const int64_t SMALL = 512;
   const int DIGIT = 11;
   if (n <= SMALL) {
-    for (int64_t i = 0; i < n; i++) part[i] = Candidate{E::key(row[i]), i};
+    for (int64_t i = 0; i < n; i++) part[i] = Candidate{key_at(i), i};
     std::nth_element(part, part + k, part + n);
     return index_of(part[k]);
   }
-  uint64_t low = ~uint64_t(0), high = 0;
-  for (int64_t i = 0; i < n; i++) { uint64_t key = E::key(row[i]); low = key < low ? key : low; high = key > high ? key : high; }
+  int64_t counts[1 << DIGIT];
   bool first = true;
   for (int64_t count = n;;) {
-    int width = bit_width(high - low), shift = width > DIGIT ? width - DIGIT : 0;
-    int64_t counts[1 << DIGIT] = {};
+    const int digit = std::min(DIGIT, bit_width(uint64_t(count)) - 3);      // about four elements a bucket: clearing and summing buckets costs too
+    int width = bit_width(high - low), shift = width > digit ? width - digit : 0;
+    std::fill_n(counts, size_t(1) << digit, 0);
     auto bucket = [&](uint64_t key) { return size_t((key - low) >> shift); };
-    if (first) for (int64_t i = 0; i < n; i++) ++counts[bucket(E::key(row[i]))];
+    if (first) for (int64_t i = 0; i < n; i++) ++counts[bucket(key_at(i))];
     else for (int64_t i = 0; i < count; i++) ++counts[bucket(key_of(part[i]))];
     size_t b = 0;
     while (counts[b] <= k) k -= counts[b++];
+    uint64_t begin = low + (uint64_t(b) << shift), end = begin + std::min(high - begin, (uint64_t(1) << shift) - 1);
     int64_t kept = 0;
-    if (first) { for (int64_t i = 0; i < n; i++) { uint64_t key = E::key(row[i]); part[kept] = Candidate{key, i}; kept += bucket(key) == b; } }      // part has room for n + 1
-    else for (int64_t i = 0; i < count; i++) { Candidate c = part[i]; part[kept] = c; kept += bucket(key_of(c)) == b; }
+    auto keep = [&](uint64_t key, Candidate c) { part[kept] = c; kept += key - begin <= end - begin; };      // part has room for n + 1
+    if (first) {
+      const int BLOCK = 16;      // most blocks of a long row have nothing in the bucket
+      for (int64_t i = 0; i < n; i += BLOCK) {
+        int size = int(std::min<int64_t>(BLOCK, n - i));
+        if (!key_at.any_between(i, size, begin, end)) continue;
+        for (int64_t j = i; j < i + size; j++) { uint64_t key = key_at(j); keep(key, Candidate{key, j}); }
+      }
+    } else for (int64_t i = 0; i < count; i++) { Candidate c = part[i]; keep(key_of(c), c); }
     first = false;
     count = kept;
     if (shift == 0) return index_of(part[k]);      // all equal, in order of place
     if (count <= SMALL) { std::nth_element(part, part + k, part + count); return index_of(part[k]); }
-    high = low + ((uint64_t(b) + 1) << shift) - 1;
-    low += uint64_t(b) << shift;
+    low = begin;
+    high = end;
   }
 }
 
@@ -174,16 +217,25 @@ static int64_t kth_rows(char** p, const int64_t* n, const Scalar*, char* scratch
     using E = decltype(element);
     using U = typename E::Bits;
     int64_t length = n[1];
+    U* keys = (U*)scratch;
+    char* part = scratch + (sizeof(U) < 8 ? length * 8 : 0);
     for (int64_t r = lo; r < hi; r++) {
       const U* row = (const U*)p[2] + r * length;
       int64_t k = n[2], at = -1;
+      uint64_t low, high;
+      key_range<E>(row, length, keys, low, high);
       if (n[3] != KTH) {
         int64_t absent = 0, first = -1;
-        if (E::is_float) for (int64_t i = length - 1; i >= 0; i--) if (E::is_nan(row[i])) { ++absent; first = i; }
+        if (E::is_float && high == U(~U(0)))      // the key of NaN
+          for (int64_t i = length - 1; i >= 0; i--) if (E::is_nan(row[i])) { ++absent; first = i; }
         if (n[3] == MEDIAN) { if (first >= 0) at = first; k = (length - 1) / 2; }
         else k = absent == length ? 0 : (length - absent - 1) / 2;
       }
-      if (at < 0) at = sizeof(U) < 8 && length < INDEX_LIMIT ? kth_of_row<E>(row, length, k, (NarrowCandidate*)scratch) : kth_of_row<E>(row, length, k, (WideCandidate*)scratch);
+      if (at < 0) {
+        if constexpr (sizeof(U) == 8) at = kth_of_row(MadeKeys<E>{row}, low, high, length, k, (WideCandidate*)part);
+        else if (length < INDEX_LIMIT) at = kth_of_row(KeptKeys<E>{keys}, low, high, length, k, (NarrowCandidate*)part);
+        else at = kth_of_row(MadeKeys<E>{row}, low, high, length, k, (WideCandidate*)scratch);
+      }
       ((U*)p[0])[r] = row[at];
       ((int64_t*)p[1])[r] = at;
     }

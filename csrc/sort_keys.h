@@ -9,6 +9,7 @@
 #include "element.h"
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 namespace rl {
 
@@ -38,11 +39,12 @@ template <class U, class N, U INFINITE> struct FloatElement {
   static const bool is_float = true;
   static const U TOP = U(U(1) << (8 * sizeof(U) - 1)), LAST = U(~U(0));
   static bool is_nan(U b) { return U(b & U(~TOP)) > INFINITE; }
-  static U key(U b) {
+  static U key(U b) {      // no selections, which compilers turn into jumps; signed comparisons and shifts, which SSE2 has
+    using S = std::make_signed_t<U>;
     U magnitude = U(b & U(~TOP));
-    b = magnitude == 0 ? U(0) : b;
-    U k = U(b & TOP) ? U(~b) : U(b | TOP);
-    return magnitude > INFINITE ? LAST : k;
+    b = U(b & U(U(0) - U(magnitude != 0)));
+    U k = U(b ^ U(U(S(b) >> (8 * sizeof(U) - 1)) | TOP));
+    return U(k | U(U(0) - U(S(magnitude) > S(INFINITE))));
   }
   static U bits(U k) { return U(k & TOP) ? U(k ^ TOP) : U(~k); }
   static bool lost(U k) { return k == TOP || k == LAST; }      // a zero's sign, a NaN's payload

@@ -8,6 +8,7 @@
 // Routine for trace.native: search_rows, see below. NaN equals nothing, so each one is a value of its own.
 #include "sort_keys.h"
 #include "tape.h"
+#include <limits>
 #include <numeric>
 
 namespace rl {
@@ -208,6 +209,15 @@ static int native_unique_consecutive(Call& c, PyObject** outs, int) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- bincount
+// Four at a time: a single running maximum waits for itself.
+template <class U> static U greatest(const U* p, int64_t n) {
+  U top[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) for (int j = 0; j < 4; j++) top[j] = std::max(top[j], p[i + j]);
+  for (; i < n; i++) top[0] = std::max(top[0], p[i]);
+  return std::max(std::max(top[0], top[1]), std::max(top[2], top[3]));
+}
+
 static int native_bincount(Call& c, PyObject** outs, int) {
   Args a(c);
   Tensor *self = a.tensor(), *weights = a.tensor();
@@ -225,14 +235,13 @@ static int native_bincount(Call& c, PyObject** outs, int) {
   Tensor* w = x && weights && l->numel ? dense(weights) : nullptr;
   Tensor* out = nullptr;
   if (x && (w || !weights || !l->numel)) {
-    int64_t n = l->numel, low = 0, high = -1;
+    int64_t n = l->numel;
     auto values = [&](auto* p) {
       using T = std::remove_cv_t<std::remove_reference_t<decltype(*p)>>;
-      T bottom = 0, top = 0;
-      for (int64_t i = 0; i < n; i++) { bottom = p[i] < bottom ? p[i] : bottom; top = p[i] > top ? p[i] : top; }
-      low = (int64_t)bottom;
-      high = n ? (int64_t)top : -1;
-      if (low < 0 || high == INT64_MAX || (n && high < 0)) { raise(PyExc_RuntimeError, "%s", refusal); return; }
+      using U = std::make_unsigned_t<T>;
+      U top = greatest((const U*)p, n);      // a negative number is greater than all others
+      if (top > U(std::numeric_limits<T>::max()) || uint64_t(top) >= uint64_t(INT64_MAX)) { raise(PyExc_RuntimeError, "%s", refusal); return; }
+      int64_t high = n ? (int64_t)top : -1;
       int64_t size = high + 1 > least ? high + 1 : least;
       bool single = w && w->layout->dtype == DType::Float32;
       out = tensor_empty(!w ? DType::Int64 : single ? DType::Float32 : DType::Float64, Device::CPU, 1, &size);

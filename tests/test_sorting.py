@@ -93,6 +93,21 @@ def test_medians_and_nan():
     assert rl.tensor([float("nan")] * 3).nanmedian(0).indices.item() == 0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("n", [513, 1040, 5001])
+def test_selecting_from_rows_with_extremes(dtype, n):
+    """Buckets between the least and the greatest key: outliers on both ends (the greatest key of all is that of NaN), and many equal elements in the middle."""
+    x = row(dtype, n, distinct=True)
+    if dtype == "int64": x[[3, 7]] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    else: x[[3, 7, 11, 400]] = -np.inf, np.inf, np.nan, -0.0
+    x[20:400] = x[19]
+    order = np.argsort(x, kind="stable")
+    for k in (1, 2, n // 2, n - 1, n): assert rl.from_numpy(x).kthvalue(k).indices.item() == order[k - 1]
+    nan = int(np.isnan(x).sum())
+    assert rl.from_numpy(x).median(0).indices.item() == (11 if nan else order[(n - 1) // 2])
+    assert rl.from_numpy(x).nanmedian(0).indices.item() == order[(n - nan - 1) // 2]
+
+
 def test_mode_is_the_smallest_of_the_most_frequent_and_last():
     assert [t.item() for t in rl.tensor([2, 1, 2, 1, 3]).mode()] == [1, 3]
     assert [t.item() for t in rl.tensor([float("nan")] * 3 + [1.0, 1.0]).mode()] == [1.0, 4]

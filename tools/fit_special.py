@@ -162,7 +162,9 @@ def tables():
         y = mp.findroot(lambda v: mp.log(mp.erfc(v / mp.sqrt(2)) / 2) + w * w / 2, w - mp.log(w) / w - 1 / w)
         assert abs(mp.erfc(y / mp.sqrt(2)) / 2 / p - 1) < mp.mpf(10) ** -30
         return (w - mp.log(w) / w - y) * w
+    def centre(u): return mp.sqrt(2) * mp.erfinv(2 * u) / u if u > mp.mpf(10) ** -20 else mp.sqrt(2 * mp.pi)
     out["NDTRI_NEAR", "w (w - log(w)/w + ndtri(p)), w = sqrt(-2 log p), t = (w - 3.95)/2.05, 1.9 <= w <= 6; absolute"] = fit(lambda t: tail(mp.mpf("3.95") + mp.mpf("2.05") * t), absolute=True)
+    out["NDTRI_CENTRE", "ndtri(1/2 + u) / u, t = u^2 / 0.06125 - 1, |u| <= 0.35"] = fit(lambda t: centre(mp.sqrt((t + 1) * mp.mpf("0.06125"))))
     out["NDTRI_FAR", "the same, w = 6 / (0.575 + 0.425 t), 6 <= w <= 40; absolute"] = fit(lambda t: tail(6 / (mp.mpf("0.575") + mp.mpf("0.425") * t)), absolute=True)
     out["LOG1P_TAIL", "(mu - log(1 + mu)) / mu^2, mu = 0.45 t"] = fit(lambda t: (mp.mpf("0.45") * t - mp.log1p(mp.mpf("0.45") * t)) / (mp.mpf("0.45") * t) ** 2 if abs(t) > mp.mpf(10) ** -15 else mp.mpf(1) / 2)
     constants = {"J0_ZEROS": [split(z * z) for z in zeros[0]], "J1_ZEROS": [split(z * z) for z in zeros[1]]}

@@ -21,6 +21,8 @@ def _need_strided(name, layout):
 
 
 def _number(value, name):
+    if type(value) is int or type(value) is float:        # almost always; the tests below take longer than a small operator
+        return value
     if isinstance(value, Tensor):
         return value.item()
     if isinstance(value, numbers.Number):
@@ -28,6 +30,24 @@ def _number(value, name):
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
+
+
+_NO_RANGE = "arange() received an invalid combination of arguments - got (), but expected (Number end) or (Number start, Number end, Number step)"
+
+
+def _named_range(args, named):
+    """start, end and step of a call that names some of them."""
+    alone = len(args) == 1 and "end" not in named
+    values = dict(zip(("end",) if alone else ("start", "end", "step"), args))
+    values.update(named)
+    unknown = set(values) - {"start", "end", "step"}
+    if unknown:
+        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
+    if "end" not in values:
+        if "start" not in values:
+            raise TypeError(_NO_RANGE)
+        values["end"] = values.pop("start")
+    return values.get("start", 0), values["end"], values.get("step", 1)
 
 
 def _check_out(out, dtype):
@@ -39,25 +59,20 @@ def _check_out(out, dtype):
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, **named):
     """Numbers from start (0) to end, not included, by step (1). Integers unless an argument is a float."""
     if layout is not None: _need_strided("arange", layout)
-    alone = len(args) == 1 and "end" not in named
-    values = dict(zip(("end",) if alone else ("start", "end", "step"), args))
-    values.update(named)
-    unknown = set(values) - {"start", "end", "step"}
-    if unknown:
-        raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
-    if "end" not in values:
-        if "start" not in values:
-            raise TypeError("arange() received an invalid combination of arguments - got (), but expected (Number end) or (Number start, Number end, Number step)")
-        values["end"] = values.pop("start")
-    start, end, step = (_number(values.get(n, d), n) for n, d in (("start", 0), ("end", None), ("step", 1)))
-    if any(isinstance(v, complex) for v in (start, end, step)):
+    if named: start, end, step = _named_range(args, named)
+    elif len(args) == 1: start, end, step = 0, args[0], 1
+    elif args: start, end, step = (*args, 1)[:3]
+    else: raise TypeError(_NO_RANGE)
+    start, end, step = _number(start, "start"), _number(end, "end"), _number(step, "step")
+    if isinstance(start, complex) or isinstance(end, complex) or isinstance(step, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
     _check_out(out, dtype)
     if dtype is None:
-        dtype = out.dtype if out is not None else _C.get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else _C.int64
+        floating = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
+        dtype = out.dtype if out is not None else _C.get_default_dtype() if floating else _C.int64
     if not (step > 0 or step < 0):
         raise RuntimeError("step must be nonzero")
-    if not all(math.isfinite(v) for v in (start, end)):
+    if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (step > 0 and end < start) or (step < 0 and end > start):
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
@@ -75,7 +90,7 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
 
 def _ends(name, start, end, steps):
     """start and end of a linspace or logspace as numbers; 0-dim tensors are allowed."""
-    if not isinstance(steps, int) or isinstance(steps, bool):
+    if type(steps) is not int:
         steps = steps if hasattr(type(steps), "__index__") and not isinstance(steps, float) else None
         if steps is None:
             raise TypeError(f"{name}() received an invalid combination of arguments: steps must be int")
@@ -122,9 +137,9 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     if dtype in (_C.float16, _C.bfloat16):                # the ends are rounded, if there are two; then only the result
         wide = _C.float32
         start, end = (_C.tensor(v, dtype=dtype).item() if steps > 1 else v for v in (start, end))
-    power = linspace(start, end, steps, dtype=wide, device=device)
-    result = _op("pow")(float(base), power)
-    result = result.to(dtype).requires_grad_(requires_grad)
+    result = _op("pow")(float(base), _op("_linspace")(steps, start, end, dtype=wide, device=device))
+    if wide is not dtype: result = result.to(dtype)
+    if requires_grad: result.requires_grad_()
     return result if out is None else _into(out, result)
 
 
@@ -503,7 +518,8 @@ def _triangle_indices(name, row, col, offset, dtype):
     if dtype not in (_C.int64, _C.int32):
         raise RuntimeError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
     ones = _op("ones")((row, col), dtype=_C.bool)
-    return nonzero(_op(name)(ones, offset)).t().contiguous().to(dtype)
+    places = nonzero(_op(name)(ones, offset)).t().contiguous()
+    return places if dtype is _C.int64 else places.to(dtype)
 
 
 @aware_of_all

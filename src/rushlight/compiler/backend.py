@@ -13,6 +13,7 @@ from . import jit, log, special
 from .emit.beside import BesideEmitter, vector_axis
 from .emit.llvm import NestEmitter
 from .emit.narrow import NarrowEmitter, narrow_columns
+from .emit.taps import TapEmitter, along_taps
 from .emit.values import MEMORY
 from .fuse import Fusion, partial_layout
 from .graph import TORCH_NAME, is_complex, itemsize, same_shape, text
@@ -27,9 +28,9 @@ from .symbolic import product
 
 
 def nest_step(kernel, program):
-    axis, narrow = vector_axis(kernel, program), narrow_columns(kernel, program)
-    if axis is not None or narrow is not None:
-        emitter = BesideEmitter(kernel, program, axis) if axis is not None else NarrowEmitter(kernel, program, narrow)
+    axis, narrow, taps = vector_axis(kernel, program), narrow_columns(kernel, program), along_taps(kernel, program)
+    if axis is not None or narrow is not None or taps:
+        emitter = BesideEmitter(kernel, program, axis) if axis is not None else TapEmitter(kernel, program) if taps else NarrowEmitter(kernel, program, narrow)
         step = Step(emitter, emitter.units, emitter.grain, emitter.cost, None, kernel)
     else: step = Step(NestEmitter(kernel, program), kernel.units, kernel.grain, kernel.cost, kernel.scratch_bytes, kernel)
     step.read = [e for e in closure(kernel.roots()) if e.op in ('load', 'combine')]

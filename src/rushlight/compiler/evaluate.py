@@ -120,11 +120,20 @@ class Builder:
             guard = (self.guard, self.zero(memory.dtype)) if guard is None else (self.expr('bit_and', (self.guard, guard[0]), 'b1'), guard[1])
         strides, offset, dynamic, dynamic_strides = Affine(), memory.offset, [], []
         for comp, stride in zip(view, memory.strides):
-            if isinstance(comp, Affine): strides = strides + comp.scale(stride)
-            elif not is_zero(stride): dynamic.append(comp); dynamic_strides.append(stride)
+            comp, moved = self.parted(comp)
+            if moved is not None: strides = strides + moved.scale(stride)
+            if comp is not None and not is_zero(stride): dynamic.append(comp); dynamic_strides.append(stride)
         axes = strides.axes.union(*[e.axes for e in dynamic], *[g.axes for g in guard or ()])
         return self.expr('load', [*dynamic, *(guard or ())], memory.dtype, axes, memory=memory, strides=dict(strides.terms),
                          offset=strides.const + offset, dynamic=tuple(dynamic_strides), guarded=guard is not None)
+
+    def parted(self, comp):
+        """A computed index and an Affine to be added, either of them None: of `computed + tap` only the first is computed, and the load has a stride along the taps."""
+        if isinstance(comp, Affine): return None, comp
+        if comp.op == 'add':
+            for rest, moved in (comp.args, comp.args[::-1]):
+                if as_affine(moved) is not None: return rest, as_affine(moved)
+        return comp, None
 
     def gather(self, node, view):
         x, rank = node.args[0], node.args[0].ndim

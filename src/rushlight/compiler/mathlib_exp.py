@@ -56,8 +56,9 @@ def at_most(f, x, high):
     return f.select(x > high, high, x)
 
 
-def polynomial(f, x, coefficients):
-    """The coefficients are numbers or values, the constant first."""
+def polynomial(f, x, coefficients, kind=None):
+    """Horner's rule; the coefficients are numbers or values, the constant first. For 'mid', which has bits to spare, by pairs."""
+    if kind == 'mid' and len(coefficients) > 5: return polynomial_by_pairs(f, x, x * x, coefficients)
     *rest, total = coefficients
     if isinstance(total, float): total = const(f, x, total)
     for c in reversed(rest):
@@ -66,7 +67,8 @@ def polynomial(f, x, coefficients):
 
 
 def polynomial_by_pairs(f, x, square, coefficients):
-    """The same from pairs of terms, by powers of the square: as many operations where the square is wanted anyway, and half as many that wait for each other."""
+    """The same from pairs of terms, by powers of the square: as many operations where the square is wanted anyway, and half as many that wait for each other
+    (a processor looks ahead over two or three vectors only)."""
     pairs = [coefficients[i:i + 2] for i in range(0, len(coefficients), 2)]
     return polynomial(f, square, [const(f, x, p[0]) if len(p) == 1 else f.fma(const(f, x, p[1]), x, p[0]) for p in pairs])
 
@@ -166,7 +168,7 @@ def tanh(f, x, kind=None):
     e = exp_normal(f, at_most(f, a, 10.0 if x.elem == 'float' else 22.0) * 2.0, kind)
     big = f.call('copysign', 1.0 - 2.0 / (e + 1.0), x)
     s = x * x
-    small = f.fma(polynomial(f, s, tables.TANH[kind]) * s, x, x)
+    small = f.fma(polynomial(f, s, tables.TANH[kind], kind) * s, x, x)
     small = f.select(a < 2.0**-27, x, small)                                   # -0, and no denormal products
     return f.select(a > 0.625, big, f.select(x.eq(x), small, x))
 
@@ -187,7 +189,7 @@ def sinh(f, x, kind=None):
     a = absolute(f, x)
     t = at_most(f, a, 1.0)
     s = t * t
-    small = f.fma(polynomial(f, s, tables.SINH[kind]) * s, t, t)
+    small = f.fma(polynomial(f, s, tables.SINH[kind], kind) * s, t, t)
     e = half_exp(f, a, kind)
     y = f.select(a > 1.0, e - 0.25 / e, small)
     y = f.select(a < 2.0**-28, a, y)
@@ -213,10 +215,10 @@ def log_tail(f, m, kind):
     """log(1 + m) - m."""
     if kind == 'f32':
         z = m * m
-        return f.fma(z, -0.5, polynomial(f, m, tables.LOG32[kind]) * m * z)
+        return f.fma(z, -0.5, polynomial(f, m, tables.LOG32[kind], kind) * m * z)
     s = m / (m + 2.0)
     z = s * s
-    r = polynomial(f, z, tables.LOG[kind]) * z
+    r = polynomial(f, z, tables.LOG[kind], kind) * z
     h = m * m * 0.5
     return f.fma(s, h + r, negate(f, h))
 

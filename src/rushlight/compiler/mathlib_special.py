@@ -1,5 +1,6 @@
 """The error functions, log-gamma and digamma: bodies in IR, any width. Kinds as in mathlib_exp.py."""
 from rushlight.compiler import mathlib_tables as tables
+from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.mathlib_arith import both
 from rushlight.compiler.mathlib_exp import (
     INF,
@@ -7,6 +8,7 @@ from rushlight.compiler.mathlib_exp import (
     NAN,
     ROUND,
     absolute,
+    any_lane,
     at_least,
     at_most,
     bits,
@@ -31,14 +33,14 @@ LOG2_E = 1.4426950408889634
 def erf(f, x, kind=None):
     kind = kind or KIND[x.elem]
     a, s = absolute(f, x), x * x
-    near = f.fma(polynomial(f, s, tables.ERF[kind]), x, x)
+    near = f.fma(polynomial(f, s, tables.ERF[kind], kind), x, x)
     if kind == 'f32':                            # 1 - exp(polynomial): the tail is below 2^-24 of the result from 4 on
         edge = 0.927734375
         t = at_most(f, a, 4.0)
         power = polynomial(f, t, [c * LOG2_E for c in tables.ERFTAIL[kind]]) * t
         whole = power + ROUND[x.elem]
         d = power - (whole - ROUND[x.elem])
-        tail = f.fma(polynomial(f, d, tables.EXP2SHORT[kind]), d, 1.0)         # short: its error counts less than a quarter
+        tail = f.fma(polynomial(f, d, tables.EXP2SHORT[kind], kind), d, 1.0)         # short: its error counts less than a quarter
         far = f.fma(negate(f, tail), power_of_two(f, bits(f, whole), x.elem), 1.0)
     else:
         edge = 1.0
@@ -47,11 +49,12 @@ def erf(f, x, kind=None):
 
 
 def erfc_far(f, a, kind):
-    """erfc(a) for 0.45 <= a <= 28 as exp(-a^2) * polynomial((a-3)/(a+3)) / (1+2a); the rounding of a^2 goes into the exponential."""
-    p = polynomial(f, (a - 3.0) / (a + 3.0), tables.ERFC[kind]) / f.fma(a, 2.0, 1.0)
-    square = a * a
-    if kind == 'mid':                            # a float's square is an exact double
-        return exp_normal(f, negate(f, square), kind) * p
+    """erfc(a) for 0.45 <= a <= 28 (mid: 0 <= a <= 11) as exp(-a^2) * polynomial((a-3)/(a+3)) / (1+2a); the rounding of a^2 goes into the exponential."""
+    plus, twice, square = a + 3.0, f.fma(a, 2.0, 1.0), a * a
+    if kind == 'mid':                            # a float's square is an exact double, and there are bits to spare for one division instead of two
+        inverse = 1.0 / (plus * twice)
+        return exp_normal(f, negate(f, square), kind) * polynomial(f, (a - 3.0) * twice * inverse, tables.ERFC[kind], kind) * (plus * inverse)
+    p = polynomial(f, (a - 3.0) / plus, tables.ERFC[kind], kind) / twice
     lost = f.fma(a, a, negate(f, square))
     q, n = exp_reduce(f, negate(f, square), kind, negate(f, lost))
     return scale(f, f.fma(p, q, p), n)           # p (1 + q) with one rounding less
@@ -60,10 +63,11 @@ def erfc_far(f, a, kind):
 def erfc(f, x, kind=None):
     kind = kind or KIND[x.elem]
     a = absolute(f, x)
-    s = x * x
-    near = 1.0 - f.fma(polynomial(f, s, tables.ERF[kind]), x, x)
-    far = erfc_far(f, at_most(f, at_least(f, a, 0.45), 28.0 if kind == 'f64' else 11.0), kind)      # beyond: 0
+    low, high = (0.0, 11.0) if kind == 'mid' else (0.45, 28.0)               # beyond: 0
+    far = erfc_far(f, at_most(f, at_least(f, a, low) if low else a, high), kind)
     far = f.select(x < 0.0, 2.0 - far, far)
+    if kind == 'mid': return far                                             # rounded to a float it is right around 0 too
+    near = 1.0 - f.fma(polynomial(f, x * x, tables.ERF[kind], kind), x, x)
     return f.select(a < 0.46875, near, far)
 
 
@@ -72,9 +76,11 @@ def erfinv(f, x, kind=None):
     kind = kind or KIND[x.elem]
     a = absolute(f, x)
     w = negate(f, log_of(f, (1.0 - a) * (a + 1.0), 'mid'))
-    centre = polynomial(f, w, tables.ERFINVC['mid'])
-    tail = polynomial(f, f.call('sqrt', at_least(f, w, 4.0)), tables.ERFINVT[kind])
-    y = f.select(w < 5.0, centre, tail) * a
+    y = Var(f, polynomial(f, w, tables.ERFINVC['mid'], kind))
+    far = w >= 5.0
+    with f.when(any_lane(f, far)):               # 1 - |x| below 0.0034: most vectors have no such lane
+        y.set(f.select(far, polynomial(f, f.call('sqrt', at_least(f, w, 4.0)), tables.ERFINVT[kind], kind), y.get()))
+    y = y.get() * a
     if kind == 'f64':
         s = y * y
         inner = f.fma(polynomial(f, s, tables.ERF['f64']), y, y) - a

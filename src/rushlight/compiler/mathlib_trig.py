@@ -209,7 +209,7 @@ def reduce_lanes(f, x, large, r, low, q):
 def sine(f, r, low, kind):
     """sin(r + low) for |r| <= pi/4."""
     s = r * r
-    p = polynomial(f, s, tables.SIN[kind])
+    p = polynomial(f, s, tables.SIN[kind], kind)
     if low is None:
         return f.fma(r * s, p, r)
     return r + f.fma(r * s, p, f.fma(s * -0.5, low, low))
@@ -217,7 +217,7 @@ def sine(f, r, low, kind):
 
 def cosine(f, r, low, kind):
     s = r * r
-    p = polynomial(f, s, tables.COS[kind])
+    p = polynomial(f, s, tables.COS[kind], kind)
     if low is None:
         return f.fma(s * s, p, f.fma(s, -0.5, 1.0))
     h = s * 0.5
@@ -271,7 +271,7 @@ def arc_parts(f, x, kind):
     z = f.select(big, (1.0 - a) * 0.5, x * x)
     root = f.call('sqrt', z)
     s = f.select(big, root, x)
-    tail = polynomial(f, z, tables.ASIN[kind]) * z * s
+    tail = polynomial(f, z, tables.ASIN[kind], kind) * z * s
     if kind == 'f64':                                            # the square root's own rounding
         lost = f.fma(negate(f, root), root, z) / (root + root)
         tail = tail + f.select(big, f.select(root.eq(0.0), 0.0, lost), 0.0)
@@ -311,7 +311,7 @@ def atan_ratio(f, y, x, kind):
     top, bottom = f.select(middle, num - den, num), f.select(middle, num + den, den)
     t = top / bottom
     s = t * t
-    tail = polynomial(f, s, tables.ATAN[kind]) * s * t
+    tail = polynomial(f, s, tables.ATAN[kind], kind) * s * t
     if kind == 'f64':                                            # the quotient's rounding; exact for finite, not tiny, operands
         lost = f.fma(negate(f, t), bottom, top) / bottom
         usable = absolute(f, top).compare('', 'oge', 1e-270)

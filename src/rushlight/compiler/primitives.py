@@ -81,6 +81,19 @@ def _emit_idiv(f, d, a, b):
     return f.select(minus, -a, a // b)
 
 
+def _emit_pair_first(f, d, k, n):
+    """The first member of pair k of n things, pairs counted as (0, 1), (0, 2) … (1, 2) …: from the number of pairs behind it, a triangular number whose root is exact enough in
+    double. Rows that run through all pairs count instead: emit/pairs.py."""
+    behind = f.convert('sitofp', ((n * (n - 1)) >> 1) - 1 - k, 'double')
+    rank = f.call('floor', (f.call('sqrt', behind * 8.0 + 1.0) - 1.0) * 0.5)
+    return n - 2 - f.convert('fptosi', rank, 'i64')
+
+
+def _emit_pair_second(f, d, k, n):
+    first = _emit_pair_first(f, d, k, n)
+    return k + 1 + ((first * (first + 3 - (n + n))) >> 1)            # first + 1 + (k - the pairs before (first, first + 1))
+
+
 def _emit_fmod(f, d, a, b):
     if floating(d): return _mathlib().fmod(f, a, b)
     if d == 'b1': return f.const(0, a.elem, a.width)
@@ -142,6 +155,8 @@ primitive('trunc', 1, lambda f, d, a: f.call('trunc', a) if floating(d) else a, 
 primitive('round', 1, lambda f, d, a: f.call('roundeven', a) if floating(d) else a, zeros)
 primitive('fmod', 2, _emit_fmod, lambda g, y, a, b: (g, -(g * T.prim('trunc', a / b))))
 primitive('idiv', 2, _emit_idiv)
+primitive('pair_first', 2, _emit_pair_first)
+primitive('pair_second', 2, _emit_pair_second)
 primitive('fma', 3, lambda f, d, a, b, c: f.fma(a, b, c) if floating(d) else a * b + c, lambda g, y, a, b, c: (g * b, g * a, g),
           emit_complex=lambda f, d, a, b, c: tuple(x + z for x, z in zip(_complex_mul(f, d, a, b), c)))
 primitive('copysign', 2, lambda f, d, a, b: f.call('copysign', a, b), lambda g, y, a, b: (_copysign_vjp(g, y, a), T.const(0, b.dtype)))

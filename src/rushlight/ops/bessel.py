@@ -8,7 +8,7 @@ from ..compiler import trace as T
 from ..registry import op
 from ..samples import unary
 from . import special_tables as tables
-from .approximation import INF, NAN, absolute, at_least, at_most, cos, exp, log, number, polynomial, sin, sqrt, wide
+from .approximation import INF, NAN, absolute, at_least, at_most, cos, exp, is_nan, log, number, polynomial, sin, sqrt, wide
 from .special import modified_bessel_i
 
 TWO_OVER_PI = 2 / math.pi
@@ -47,9 +47,11 @@ def far_parts(a, order, kind):
 
 
 def bessel_j(x, order, kind):
+    def far(a):
+        scale, p, q, sine, cosine = far_parts(a, order, kind)
+        return scale * (p * cosine - q * sine)
     a = absolute(x)
-    scale, p, q, sine, cosine = far_parts(at_least(a, 8.0), order, kind)
-    out = T.where(a <= 8.0, near_j(at_most(a, 8.0), order, kind), scale * (p * cosine - q * sine))
+    out = T.branch(a > 8.0, far, [a], near_j(at_most(a, 8.0), order, kind))
     return T.where(x < 0.0, -out, out) if order else out
 
 
@@ -61,8 +63,10 @@ def bessel_y(x, order, kind):
         near = polynomial(t, tables.Y0_NEAR, kind) + log(b) * near_j(b, 0, kind) * TWO_OVER_PI
     else:
         near = polynomial(t, tables.Y1_NEAR, kind) * b + (log(b) * near_j(b, 1, kind) - 1.0 / b) * TWO_OVER_PI
-    scale, p, q, sine, cosine = far_parts(at_least(x, 8.0), order, kind)
-    out = T.where(x <= 8.0, near, scale * (p * sine + q * cosine))
+    def far(x):
+        scale, p, q, sine, cosine = far_parts(x, order, kind)
+        return scale * (p * sine + q * cosine)
+    out = T.branch((x > 8.0) | is_nan(x), far, [x], near)
     return T.where(x == 0.0, -INF, T.where(x < 0.0, NAN, out))
 
 

@@ -200,14 +200,8 @@ def pdist(self, p):
     count = n * (n - 1) // 2
     if columns == 0:
         return T.expand(T.const(0, self.dtype), (count,))
-    # The row that pair k begins with, from the number of pairs behind it: a triangular number. The root is exact enough in double.
     k = T.iota(count, 0, 2)
-    behind = T.cast(T.size(count - 1) - k, "f64")
-    rank = T.cast(T.prim("floor", (T.prim("sqrt", behind * 8.0 + 1.0) - 1.0) * 0.5), "i64")
-    size = T.size(n)
-    first = size - 2 - rank
-    left = (T.size(count - 1) - k) - T.prim("idiv", rank * (rank + 1), T.const(2, "i64"))
-    second = size - 1 - left
+    first, second = (T.prim(member, k, T.size(n)) for member in ("pair_first", "pair_second"))
     column = T.iota(columns, 1, 2)
     out = row_norms(T.load(self, [first, column], shape=(count, columns)) - T.load(self, [second, column], shape=(count, columns)), p)
     return T.reshape(out, (count,))

@@ -411,7 +411,10 @@ def _running(name, better, doc):
         d = wrap_dim(dim, x.ndim)
         if x.ndim == 0:
             return x, T.const(0, "i64")
-        return T.scan(better, x, d), T.scan("arg" + better, x, d)
+        places = T.scan("arg" + better, x, d)
+        # Along rows a scan goes one by one, and reading what it found is cheaper than a second one; across columns both are vectors, and reading is not.
+        if d < x.ndim - 1: return T.scan(better, x, d), places
+        return T.load(x, [*(T.iota(n, k, x.ndim) for k, n in enumerate(x.shape[:-1])), places], shape=x.shape), places
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor self, int dim) -> (Tensor values, Tensor indices)", rule=None, once=True, layout="contiguous", node=f"{name.capitalize()}Backward0",
               refuses="c", kernel=f"{name}_cpu", out="expected scalar_type {result} but found {out}",

@@ -16,7 +16,6 @@ from .approximation import (
     at_least,
     at_most,
     erfc,
-    erfinv,
     exp,
     is_nan,
     log,
@@ -176,15 +175,19 @@ def ndtri(x):
     """The inverse of `ndtr`: the x below which a part `self` of the normal distribution lies."""
     p, kind = wide(x)
     q = T.where(p > 0.5, 1.0 - p, p)                     # the lower tail
-    inside = (q > 0.0) & (q <= 0.5)
-    w = sqrt(log(T.where(inside, q, 0.5)) * -2.0)
-    near = polynomial((at_most(w, 6.0) - 3.95) * (1 / 2.05), tables.NDTRI_NEAR, kind)
-    far = polynomial((6.0 / at_least(w, 6.0) - 0.575) * (1 / 0.425), tables.NDTRI_FAR, kind)
-    tail = w - (log(w) + T.where(w <= 6.0, near, far)) / w
-    tail = T.where(p > 0.5, tail, -tail)
-    out = T.where(q < 0.15, tail, erfinv((p - 0.5) * 2.0) * math.sqrt(2))
+    u = p - 0.5
+    centre = polynomial(u * u * (1 / 0.06125) - 1.0, tables.NDTRI_CENTRE, kind) * u
+    out = T.branch((q > 0.0) & (q < 0.15), lambda p, q: _ndtri_tail(p, q, kind), [p, q], centre)
     ends = T.where(p == 0.0, number(-INF), T.where(p == 1.0, number(INF), number(NAN)))
-    return T.where(inside, out, ends)
+    return T.where((q > 0.0) & (q <= 0.5), out, ends)
+
+
+def _ndtri_tail(p, q, kind):
+    w = sqrt(log(q) * -2.0)
+    near = polynomial((at_most(w, 6.0) - 3.95) * (1 / 2.05), tables.NDTRI_NEAR, kind)
+    rest = T.branch(w > 6.0, lambda w: polynomial((6.0 / w - 0.575) * (1 / 0.425), tables.NDTRI_FAR, kind), [w], near)
+    tail = w - (log(w) + rest) / w
+    return T.where(p > 0.5, tail, -tail)
 
 
 @ndtri.gradient("self")

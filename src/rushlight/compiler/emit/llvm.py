@@ -13,7 +13,9 @@ from ..schedule import COLUMNS, TILE
 from . import reduce, values
 from .interior import interior_of
 from .ir import Fn, Module, Val, Var
+from .pairs import pair_counters
 
+LANES = reduce.LANES
 TAIL = 8                       # the masked tail of a row: loops of eight
 FEW = 4                        # a tail that cannot be masked goes by four and then one by one: short rows are all tail
 ROWS_AT_ONCE = 4               # rows per sweep in a kernel that only accumulates columns
@@ -122,7 +124,14 @@ class Context:
 class Row:
     """One setting of the outer axes, and everything that does not vary along the inner one."""
 
-    def __init__(self, k, index): self.k, self.f, self.index, self.memo, self.bases = k, k.f, index, {}, {}
+    def __init__(self, k, index): self.k, self.f, self.index, self.memo, self.bases, self.around = k, k.f, index, {}, {}, None
+
+    def inside(self, axis, i):
+        """The same within a loop over one more axis: what is known here is known there, and addresses go on from here."""
+        out = Row(self.k, {**self.index, axis: i})
+        out.memo.update(self.memo)
+        out.around = self
+        return out
 
     def offset(self, strides, first=None):
         out = first
@@ -133,14 +142,17 @@ class Row:
         return out if out is not None else self.f.const(0)
 
     def base(self, e):
-        """The address of a load at inner index 0."""
+        """The address of a load at inner index 0 (and at 0 of axes whose loops are yet to come: see `inside`)."""
         if e not in self.bases:
-            k, a, first = self.k, e.attrs, None
+            k, a, first, around = self.k, e.attrs, None, self.around
+            known, done = self.index.keys(), around.index.keys() if around is not None else None
             for arg, stride in zip(e.args, a.get('dynamic', ())):
-                if k.varies(arg): continue
+                if k.varies(arg) or not arg.axes <= known or done is not None and arg.axes <= done: continue
                 term = k.times(self.value(arg), stride)
                 first = term if first is None else first + term
-            self.bases[e] = values.address(self.f, k.pointer(a['memory'], a.get('offset', 0)), self.offset(a['strides'], first), e.dtype)
+            start = k.pointer(a['memory'], a.get('offset', 0)) if around is None else around.base(e)
+            strides = {x: s for x, s in a['strides'].items() if x in known and (done is None or x not in done)}
+            self.bases[e] = values.address(self.f, start, self.offset(strides, first), e.dtype)
         return self.bases[e]
 
     def store_base(self, s):
@@ -185,8 +197,8 @@ class Row:
                 for w in widths: self.value(e, w)
             elif e in reuse: self.k.kept_base(self, reuse[e])
             else:
-                if e.op in ('load', 'combine'): self.base(e)
-                todo.extend(seeds(e) if e.op == 'fold' else e.args)
+                for x in (e,) if e.op in ('load', 'combine') else swept_loads(e.args[0], e.attrs['along']) if e.op == 'fold' else (): self.base(x)
+                todo.extend(seeds(e.args, e.attrs['along']) if e.op == 'fold' else e.args)
 
     def element(self, e, at):
         """The value of e at an inner index."""
@@ -264,16 +276,19 @@ class Row:
         return v if valid is None else values.select(f, valid, v, other)
 
 
-def seeds(fold):
-    """The largest parts of a fold's operand that do not vary along its axes."""
-    along, out, todo, seen = set(fold.attrs['along']), [], list(fold.args), set()
+def seeds(roots, along):
+    """The largest parts of expressions that do not vary along some axes."""
+    along, out, todo, seen = set(along), [], list(roots), set()
     while todo:
         e = todo.pop()
         if e in seen: continue
         seen.add(e)
         if not e.axes & along: out.append(e)
-        else: todo.extend(seeds(e) if e.op == 'fold' else e.args)
+        else: todo.extend(seeds(e.args, e.attrs['along']) if e.op == 'fold' else e.args)
     return out
+
+
+def swept_loads(arg, along): return [e for e in closure([arg]) if e.op == 'load' and e.axes & set(along)]
 
 
 class Evaluator(Context):
@@ -346,21 +361,14 @@ class Evaluator(Context):
         return values.splat(f, out, at.width) if is_zero(stride) and at.width > 1 else out
 
     def fold(self, row, e, at):
-        """A short reduction along axes of its own, in order. What does not vary along them is evaluated once, before."""
-        f, arg, kind, dtype = self.f, e.args[0], e.attrs['kind'], e.args[0].dtype
-        along = list(e.attrs['along'])
+        """A short reduction along axes of its own, in order."""
+        f, arg, kind, dtype, along = self.f, e.args[0], e.attrs['kind'], e.args[0].dtype, e.attrs['along']
         acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
         place = Var(f, f.const(0, 'i32', at.width)) if kind == 'argmax' else None
-        known = seeds(e)
-        for s in known: row.spread(s, at)
-        with ExitStack() as loops:                                  # one loop an axis: dividing a flattened index costs more than most bodies
-            index = {a: loops.enter_context(f.loop(f.const(0), self.n(self.sizes[a]))) for a in along}
-            inside, here = Row(self, {**row.index, **index}), At(at.index, at.width, at.mask)
-            for s in known:
-                if self.varies(s): here.memo[s] = at.memo[s]
-                else: inside.memo.update({(s, w): row.memo[s, w] for w in (1, at.width) if (s, w) in row.memo})
-            inside.prepare([arg], {at.width}, known=known)
-            v = inside.spread(arg, here)
+        with ExitStack() as loops:
+            inside, here = self.fold_loops(loops, row, arg, at, along, len(along))
+            inside.prepare([arg], {at.width}, known=here.memo)
+            v, index = inside.spread(arg, here), inside.index
             if place is not None:
                 number = f.const(0)
                 for a in along: number = number * self.n(self.sizes[a]) + index[a]
@@ -373,6 +381,18 @@ class Evaluator(Context):
                 for a, x in zip(acc, new): a.set(x)
         if place is not None: return f.convert('sext', place.get(), 'i64')
         return reduce.leave(f, tuple(a.get() for a in acc), dtype, kind)
+
+    def fold_loops(self, loops, row, arg, at, along, count):
+        """Enters the loops over the first axes of a fold (one for each: dividing a flattened index costs more than most bodies) and gives the row and the place
+        inside. What a loop does not change is evaluated before it."""
+        f, loads = self.f, swept_loads(arg, along)
+        for depth, axis in enumerate(along[:count]):
+            for s in seeds([arg], along[depth:]): row.spread(s, at)
+            for e in loads: row.base(e)
+            row = row.inside(axis, loops.enter_context(f.loop(f.const(0), self.n(self.sizes[axis]))))
+            known, at = at.memo, At(at.index, at.width, at.mask)
+            at.memo.update(known)
+        return row, at
 
     def room(self, what, count, like):
         """Memory in the stack frame, one for each use and width."""
@@ -489,15 +509,20 @@ class NestEmitter(Evaluator):
         passes = self.overlapping if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
         if self.interior is not None: self.each_row(lambda row: self.split_row(row, f.const(0), self.size))
         elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
+            def tiny(width): return lambda: self.each_row(lambda row: self.tiny(row, width))
             width = self.tiny_width()
-            f.branch(self.size <= width, lambda: self.each_row(lambda row: self.tiny(row, width)), passes)
+            longer = passes if width in (LANES, None) else lambda: f.branch(self.size <= LANES, tiny(LANES), passes)
+            f.branch(self.size <= (width or TAIL), tiny(width or TAIL), longer)
         else: passes()
 
     def each_row(self, body):
-        counters = self.counters(self.kernel.outer, self.lo)
+        counters, pairs = self.counters(self.kernel.outer, self.lo), pair_counters(self, self.kernel.outer, self.lo)
         with self.f.loop(self.lo, self.hi) as unit:
-            body(Row(self, self.indices(self.kernel.outer, counters, unit)))
+            row = Row(self, self.indices(self.kernel.outer, counters, unit))
+            for c in pairs: c.enter(row)
+            body(row)
             self.advance(self.kernel.outer, counters)
+            for c in pairs: c.advance()
 
     def overlapping(self):
         """Rows whose last pass takes the same steps as the first pass of the next row: see schedule.overlapped."""
@@ -522,9 +547,9 @@ class NestEmitter(Evaluator):
                 for s in self.kernel.row_stores: self.store_row(row, s)
 
     def tiny_width(self):
-        """The rows of the first call say which short rows to expect."""
+        """The rows of the first call say which short rows to expect; None: long ones."""
         expected = symbolic.hint(self.kernel.sizes[self.inner])
-        return next((w for w in (8, 16, 32) if expected <= w), TAIL)
+        return next((w for w in (8, 16, LANES) if expected <= w), None)
 
     def tiny(self, row, width):
         """A row that is one masked vector: every value is computed once and stays in its register, and a reduction folds these lanes alone, since the others of the

@@ -81,16 +81,16 @@ def float_to_integer(f, v, target):
         big = v >= float(1 << 63)
         low = signed_integer(f, f.select(big, v - float(1 << 63), v), 64)
         return f.bitcast(f.select(big, low ^ (1 << 63), low), 'u64')
-    out = signed_integer(f, v, wide)
-    return f.bitcast(out, register(target)) if bits == wide else f.convert('trunc', out, register(target))
+    if bits < wide: return f.convert('trunc', signed_integer(f, v, wide, low=True), register(target))
+    return f.bitcast(signed_integer(f, v, wide), register(target))
 
 
-def signed_integer(f, v, bits):
-    """Truncate; what does not fit is the smallest integer. (LLVM leaves that undefined, so it is said here.)"""
-    edge = float(1 << (bits - 1))
-    fits = (v >= -edge) & (v < edge)
+def signed_integer(f, v, bits, low=False):
+    """Truncate; what does not fit is the smallest integer. (LLVM leaves that undefined, so it is said here.) low: only lower bits are wanted, and those of the
+    smallest integer are those of 0."""
+    fits = f.call('fabs', v) < float(1 << (bits - 1))            # the smallest integer itself comes out right either way
     whole = f.convert('fptosi', f.select(fits, v, 0.0), f'i{bits}')
-    return f.select(fits, whole, -(1 << (bits - 1)))
+    return whole if low else f.select(fits, whole, -(1 << (bits - 1)))
 
 
 def round_half(f, v, dtype, from_double=False):
