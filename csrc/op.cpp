@@ -196,6 +196,7 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   auto said = [&](const char* name) { PyObject* value = nullptr; if (good && optional_attribute(definition, name, &value) < 0) good = false; return value; };
   auto flag = [&](const char* name) { PyObject* value = said(name); int yes = value ? PyObject_IsTrue(value) : 0; Py_XDECREF(value); if (yes < 0) good = false; return yes > 0; };
   op->one_value = flag("one_value");
+  if (flag("numbers")) for (auto& s : *op->signatures) s.needs_tensor = false;
   op->separate = flag("separate");
   if (PyObject* layout = said("layout")) {
     const char* text = PyUnicode_Check(layout) ? PyUnicode_AsUTF8(layout) : nullptr;

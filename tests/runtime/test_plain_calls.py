@@ -50,7 +50,7 @@ def test_what_is_no_small_integer_is_judged_by_the_whole_parser(value):
 def test_too_many_and_too_few():
     with pytest.raises(TypeError): rl.relu()
     with pytest.raises(TypeError): rl.relu(rows(), rows())
-    with pytest.raises(TypeError): rl.add(1, 2)
+    with pytest.raises(TypeError): rl.pow(1, 2)
     with pytest.raises(TypeError): rl.relu(None)
     with pytest.raises(TypeError): F.linear(rows(), None)
 
@@ -115,3 +115,10 @@ def test_a_collection_during_a_call_may_forget_its_plan(grad):
     finally: gc.set_threshold(*limits)
     gc.collect()
     assert forgotten and all(k.tolist() == [0.25] * 4 for k in kept)
+
+
+def test_sums_and_products_of_numbers_alone():
+    for got, value, dtype in ((rl.add(1, 2), 3, rl.int64), (rl.sub(1.5, 2), -0.5, rl.float32), (rl.mul(2, True), 2, rl.int64), (rl.div(7, 2), 3.5, rl.float32),
+                              (rl.div(7, 2, rounding_mode="floor"), 3, rl.int64), (rl.add(1, 2, alpha=3), 7, rl.int64), (rl.floor_divide(-7, 2), -4, rl.int64)):
+        assert got.shape == () and got.dtype is dtype and got.item() == value
+    with pytest.raises(RuntimeError, match="bool"): rl.sub(True, False)

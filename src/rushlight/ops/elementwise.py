@@ -18,7 +18,7 @@ INF = math.inf
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 @op(["add(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
-    rule="same", inplace=True, node="AddBackward0", samples=binary())
+    numbers=True, rule="same", inplace=True, node="AddBackward0", samples=binary())
 def add(self, other, alpha=None):
     """`self + other`, or `self + alpha * other`, with broadcasting and type promotion.
 
@@ -53,7 +53,7 @@ def _no_bools(a, b):
 
 @op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
-    rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
+    numbers=True, rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
     node=lambda given: "SubBackward0" if T.scalar_kind(given["self"]) is None else "RsubBackward1")
 def sub(self, other, alpha=None):
     """`self - other`, or `self - alpha * other`."""
@@ -69,7 +69,7 @@ def rsub(self, other, alpha=None):
     return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
 
 
-@op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="same", inplace=True, node="MulBackward0",
+@op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, numbers=True, rule="same", inplace=True, node="MulBackward0",
     aliases=("multiply",), samples=binary())
 def mul(self, other):
     """`self * other`."""
@@ -83,7 +83,7 @@ def _div_node(given):
 
 @op(["div(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
      "div(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"], once=True,
-    rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node, saves="self other",
+    numbers=True, rule=lambda a, b, mode=None: "float" if mode is None else "same", inplace=True, node=_div_node, saves="self other",
     aliases=("divide",), samples=binary(nonzero=True))
 def div(self, other, rounding_mode=None):
     """`self / other`; `rounding_mode` "trunc" rounds towards zero, "floor" down."""
@@ -98,7 +98,7 @@ def div(self, other, rounding_mode=None):
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
-@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, rule="float", inplace=True, node="DivBackward0", saves="self other",
+@op("true_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, numbers=True, rule="float", inplace=True, node="DivBackward0", saves="self other",
     samples=binary(nonzero=True))
 def true_divide(self, other):
     """The same as `div` without a rounding mode."""
@@ -127,7 +127,7 @@ def floor_divide_body(a, b):
     return T.where(T.prim("eq", b, zero), ratio, f)
 
 
-@op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True,
+@op("floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", numbers=True, rule="same", inplace=True,
     refuses="bc", kernel="div_floor_cpu", samples=binary(nonzero=True))
 def floor_divide(self, other):
     """The quotient rounded down, as Python's `//`."""
