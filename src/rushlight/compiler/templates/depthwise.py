@@ -11,7 +11,7 @@ Windows and phases are those of conv.py.
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step, store_partial
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch
 from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, remembered, spill_run, split, sum_of, zero_run
 
 FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
@@ -275,6 +275,13 @@ def pixel_row_function(module, dtype):
         acc = [[Var(f, f.const(0, elem, lanes)) for _ in range(2)] for _ in range(across)]
         start = q * advance + phase['start_w']
         w_at = Var(f, panel)
+        if across > 1:
+            # Rows are far apart in memory, and each piece of one is short: what the next row of pixels reads and writes is called for here, or it arrives late
+            coming = (begin[1] + f.max((counts[1] - 1) * n['tap_move_h'], f.const(0)) + 1) * n['source_step_h'] + (start + f.max(span, f.const(0))) * n['source_step_w']
+            following = (q * n['phases_w']) * n['target_step_w'] + n['phases_h'] * n['target_step_h']
+            for p in range(across):
+                prefetch(f, element(f, here, coming + n['source_step_w'] * p, elem))
+                prefetch(f, element(f, target, channel + following + target_step * p, elem))
         with f.loop(f.const(0), counts[0]) as i:
             with f.loop(f.const(0), counts[1]) as j:
                 y, x = begin[0] + i * n['tap_move_d'], begin[1] + j * n['tap_move_h']
@@ -310,8 +317,9 @@ def pixel_row_function(module, dtype):
             group(q, across, channel, True, inside)
         with f.when(full < n['groups']):
             group(q, across, full, False, inside)
-    full = phase['extent_w'] - (phase['extent_w'] % ACROSS)
-    with f.loop(f.const(0), full, ACROSS) as q:
+    full = f.select(phase['extent_w'] < ACROSS, f.const(0), phase['extent_w'])
+    with f.loop(f.const(0), full, ACROSS) as group_at:
+        q = f.min(group_at, phase['extent_w'] - ACROSS)            # the last four may repeat some pixels: cheaper than one at a time
         first = q * advance + phase['start_w']
         inside = (first + f.min(span, f.const(0)) > -1) & (first + f.max(span, f.const(0)) + (ACROSS - 1) * advance < n['source_w'])
         f.branch(inside, lambda: channels(q, ACROSS, True), lambda: channels(q, ACROSS, False))
