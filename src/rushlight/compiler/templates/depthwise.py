@@ -20,7 +20,8 @@ ACROSS = 4                                                              # rows, 
 CHAINS = 8                                                              # of a weight
 CHANNELS = 8                                                            # of a weight, of one unit where pixels are adjacent
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
-ROWS_TOGETHER = 128                                                     # pixels of a vector of channels that are read again for each tap
+SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
+BLOCK_PIXELS = 512                                                      # of the source, of one vector of channels: half the first-level cache
 
 # The padded copy of a plane: its rows (depth, height) one after the other, each in `advance` parts of `part` pixels. The integers:
 PLANE = ('rows_d', 'rows_h', 'part', 'pitch', 'low_d', 'low_h', 'low_w')
@@ -330,7 +331,7 @@ def pixel_row_function(module, dtype):
 
 # ------------------------------------------------------------------------------------------------------------------ the weight
 WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_image', 'gradient_channel', 'gradient_step') + tuple(
-    f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
+    f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw') + ('block',)
 
 
 @remembered
@@ -351,7 +352,7 @@ def weight_planes_text(dtype):
     groups = (taps + (TOGETHER - 1)) // TOGETHER
     wide = (n['pixels_w'] + (CHAINS - 1)) & -CHAINS
     places = f.scratch
-    chains = element(f, places, groups * TOGETHER, 'i64')
+    chains = element(f, places, (groups * TOGETHER + 7) & -8, 'i64')
     lines = element(f, chains, groups * (TOGETHER * CHAINS * CHANNELS), elem)
     room = element(f, lines, n['pixels_d'] * n['pixels_h'] * wide, elem)
     start = {d: n[f'shift_{d}'] for d in 'dhw'}
@@ -405,95 +406,114 @@ def folded(f, v):
 
 @remembered
 def weight_pixels_text(dtype):
-    """The module with the kernel `depthwise_weight`, channels adjacent. Units: two vectors of channels. Scratch: for each tap and chain both vectors."""
+    """The module with the kernel `depthwise_weight`, channels adjacent. Units: two vectors of channels. Scratch: the taps' places, for each vector of
+    channels, tap and chain a sum, the places of each chain's pixels of a block of rows in source and gradient, and the source that such a block reads."""
     elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
     module = Module()
     f = Kernel(module, 'depthwise_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))
     taps = n['taps_d'] * n['taps_h'] * n['taps_w']
-    per_vector = taps * (CHAINS * lanes)
-    zeros = f.array(elem, lanes)
-    f.store(f.const(0, elem, lanes), zeros)
-    with f.loop(f.lo, f.hi) as unit:
-        channel = unit * width
-        with f.loop(f.const(0), taps * (CHAINS * 2)) as t:
-            f.store(f.const(0, elem, lanes), element(f, f.scratch, t * lanes, elem))
-        block = f.max(f.const(ROWS_TOGETHER) // f.max(n['pixels_w'], f.const(1)), f.const(1))      # rows that the first-level cache holds
+    groups = (taps + (TOGETHER - 1)) // TOGETHER
+    per_vector = groups * (TOGETHER * CHAINS * lanes)
+    places = f.scratch
+    chains = element(f, places, (groups * TOGETHER + 7) & -8, 'i64')
+    pixels = element(f, chains, per_vector * (2 * SIDE_BY_SIDE), elem)
+    room = element(f, pixels, of_chain(f, n) * (CHAINS * 2), 'i64')
+    rows, pitch = reach(n, 'h', n['block']), reach(n, 'w', n['pixels_w'])
+    with f.loop(f.const(0), groups * TOGETHER) as t:
+        i, j, k = split(f, f.min(t, taps - 1), n['taps_h'], n['taps_w'])   # the last is repeated, and thrown away
+        f.store(((i * rows + j * n['tap_move_h']) * pitch + k * n['tap_move_w']) * lanes, element(f, places, t, 'i64'))
+    with f.loop(f.const(0), f.min(n['pixels_w'], f.const(CHAINS))) as chain:
+        at = Var(f, element(f, pixels, chain * of_chain(f, n) * 2, 'i64'))
+        with f.loop(f.const(0), n['block']) as row:
+            with f.loop(chain, n['pixels_w'], CHAINS) as q:
+                f.store((row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
+                f.store((row * n['pixels_w'] + q) * n['gradient_step'], element(f, at.get(), 1, 'i64'))
+                at.set(element(f, at.get(), 2, 'i64'))
+    with f.loop(f.lo, f.hi, SIDE_BY_SIDE) as unit:
+        begin, end = unit * 2, f.min(f.min(unit + SIDE_BY_SIDE, f.hi) * 2, (n['groups'] + (lanes - 1)) // lanes)
+        zero_run(f, elem, lanes, chains, per_vector * (end - begin))
         with f.loop(f.const(0), n['images']) as image:
             with f.loop(f.const(0), n['pixels_d']) as d:
-                with f.loop(f.const(0), n['pixels_h'], block) as h:
-                    with f.loop(f.const(0), f.const(2)) as half:
-                        first = channel + half * lanes
-                        with f.when(first < n['groups']):
-                            invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first, elem),
-                                   element(f, gradient, image * n['gradient_image'] + first, elem), element(f, f.scratch, half * per_vector, elem), zeros,
-                                   f.integers, d, h, f.min(h + block, n['pixels_h']), f.min(n['groups'] - first, f.const(lanes)))
-        with f.loop(f.const(0), f.const(2)) as half:
-            first = channel + half * lanes
+                with f.loop(f.const(0), n['pixels_h'], n['block']) as h:
+                    with f.loop(f.const(0), end - begin) as v:
+                        first = (begin + v) * lanes
+                        invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first, elem),
+                               element(f, gradient, image * n['gradient_image'] + first, elem), element(f, chains, v * per_vector, elem), places, pixels, room,
+                               f.integers, d, h, f.min(n['pixels_h'] - h, n['block']), f.min(n['groups'] - first, f.const(lanes)))
+        with f.loop(f.const(0), end - begin) as v:
+            first = (begin + v) * lanes
             left = f.min(n['groups'] - first, f.const(lanes))
             with f.loop(f.const(0), taps) as t:
-                chains = element(f, f.scratch, half * per_vector + t * (CHAINS * lanes), elem)
-                parts = [f.load(element(f, chains, k * lanes, elem), elem, lanes) for k in range(CHAINS)]
+                sums = element(f, chains, v * per_vector + t * (CHAINS * lanes), elem)
+                parts = [f.load(element(f, sums, k * lanes, elem), elem, lanes) for k in range(CHAINS)]
                 while len(parts) > 1:
                     middle = len(parts) // 2
                     parts = [a + b for a, b in zip(parts[:middle], parts[middle:])]
-                f.store(parts[0], chains)
+                f.store(parts[0], sums)
                 with f.loop(f.const(0), left) as lane:
-                    f.store(f.load(element(f, chains, lane, elem), elem), element(f, target, (first + lane) * taps + t, elem))
+                    f.store(f.load(element(f, sums, lane, elem), elem), element(f, target, (first + lane) * taps + t, elem))
     weight_rows_function(module, dtype)
     return module.text()
 
 
+def reach(n, d, pixels):
+    """How much of the source neighbouring pixels read."""
+    return (pixels - 1) * n[f'advance_{d}'] + (n[f'taps_{d}'] - 1) * n[f'tap_move_{d}'] + 1
+
+
+def of_chain(f, n):
+    """The most pixels of a block that a chain has."""
+    return n['block'] * ((n['pixels_w'] + (CHAINS - 1)) // CHAINS)
+
+
 def weight_rows_function(module, dtype):
-    """Add rows [h, end) of pixels of one vector of channels to all chains."""
+    """Add `count` rows of pixels from h on, of one vector of channels, to all chains. What they read is copied with zeros around it first, so that no tap is
+    outside; then of one chain, nine taps at a time are in registers: a pixel of the gradient is read once for them."""
     elem, _, lanes = ELEMENT[dtype]
-    f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'zeros'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'),
-                                         ('i64', 'end'), ('i64', 'left')])
-    source, gradient, chains, zeros, n, d, h, end, left = f.args
+    f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'),
+                                         ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
+    source, gradient, chains, places, pixels, room, n, d, h, count, left = f.args
     n = Known(f, n, WEIGHT_INTS)
-    advance, pixels = n['advance_w'], n['pixels_w']
-    whole = pixels & -CHAINS
-    begin = d * n['advance_d'] + n['shift_d']
+    most_rows, rows, pitch = reach(n, 'h', n['block']), reach(n, 'h', count), reach(n, 'w', n['pixels_w'])
+    before = f.min(f.max(f.const(0) - n['shift_w'], f.const(0)), pitch)             # zeros at the head of a row
+    behind = f.max(f.min(n['source_w'] - n['shift_w'], pitch), before)              # where the source's pixels end
 
-    def all_taps(mask):
-        at = Var(f, chains)
+    def copy(mask):
         with f.loop(f.const(0), n['taps_d']) as i:
-            with f.loop(f.const(0), n['taps_h']) as j:
-                with f.loop(f.const(0), n['taps_w']) as t:
-                    first = n['shift_w'] + t * n['tap_move_w']
-                    acc = [Var(f, f.load(element(f, at.get(), k * lanes, elem), elem, lanes)) for k in range(CHAINS)]
-                    with f.loop(h, end) as row:
-                        y, x = begin + i * n['tap_move_d'], row * n['advance_h'] + n['shift_h'] + j * n['tap_move_h']
-                        there = y.ult(n['source_d']) & x.ult(n['source_h'])
-                        line = f.select(there, element(f, source, y * n['source_step_d'] + x * n['source_step_h'], elem), zeros)
-                        step = f.select(there, n['source_step_w'], f.const(0))
-                        limit = f.select(there, n['source_w'], f.const(0))
-                        from_row = element(f, gradient, (d * n['pixels_h'] + row) * n['pixels_w'] * n['gradient_step'], elem)
+            with f.loop(f.const(0), rows) as j:
+                y, x = d * n['advance_d'] + n['shift_d'] + i * n['tap_move_d'], h * n['advance_h'] + n['shift_h'] + j
+                there = y.ult(n['source_d']) & x.ult(n['source_h'])
+                begin, end = f.select(there, before, pitch), f.select(there, behind, pitch)
+                to = element(f, room, (i * most_rows + j) * pitch * lanes, elem)
+                from_ = element(f, source, y * n['source_step_d'] + x * n['source_step_h'] + n['shift_w'] * n['source_step_w'], elem)
+                zero_run(f, elem, lanes, to, begin * lanes)
+                with f.loop(begin, end) as p:
+                    f.store(f.load(element(f, from_, p * n['source_step_w'], elem), elem, lanes, mask), element(f, to, p * lanes, elem))
+                zero_run(f, elem, lanes, element(f, to, end * lanes, elem), (pitch - end) * lanes)
 
-                        def add(q, k, inside):
-                            """Pixel q + k to chain k."""
-                            place = first + (q + k) * advance
-                            from_ = element(f, line, place * step, elem)
-                            if not inside:
-                                from_ = f.select(place.ult(limit), from_, zeros)
-                            g = f.load(element(f, from_row, (q + k) * n['gradient_step'], elem), elem, lanes, mask)
-                            acc[k].set(multiply_add(f, f.load(from_, elem, lanes, mask), g, acc[k].get()))
+    def add(mask):
+        taps = n['taps_d'] * n['taps_h'] * n['taps_w']
+        lines = element(f, gradient, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
+        with f.loop(f.const(0), taps, TOGETHER) as t:
+            some = [f.load(element(f, places, t + k, 'i64'), 'i64') for k in range(TOGETHER)]
+            with f.loop(f.const(0), f.min(n['pixels_w'], f.const(CHAINS))) as chain:
+                sums = [element(f, chains, ((t + k) * CHAINS + chain) * lanes, elem) for k in range(TOGETHER)]
+                acc = [Var(f, f.load(at, elem, lanes)) for at in sums]
+                steps = element(f, pixels, chain * of_chain(f, n) * 2, 'i64')
+                with f.loop(f.const(0), count * ((n['pixels_w'] - chain + (CHAINS - 1)) // CHAINS)) as i:
+                    x, y = (element(f, base, f.load(element(f, steps, i * 2 + k, 'i64'), 'i64'), elem) for k, base in enumerate((room, lines)))
+                    y = f.load(y, elem, lanes, mask)
+                    for k in range(TOGETHER):
+                        acc[k].set(multiply_add(f, f.load(element(f, x, some[k], elem), elem, lanes), y, acc[k].get()))
+                for k in range(TOGETHER):
+                    f.store(acc[k].get(), sums[k])
 
-                        def eight(q, inside):
-                            for k in range(CHAINS):
-                                add(q, k, inside)
-                        with f.loop(f.const(0), whole, CHAINS) as q:
-                            place = first + q * advance
-                            f.branch((place > -1) & (place + (CHAINS - 1) * advance < n['source_w']), lambda: eight(q, True), lambda: eight(q, False))
-                        for k in range(CHAINS - 1):
-                            with f.when(whole + k < pixels):
-                                add(whole, k, False)
-                    for k in range(CHAINS):
-                        f.store(acc[k].get(), element(f, at.get(), k * lanes, elem))
-                    at.set(element(f, at.get(), CHAINS * lanes, elem))
-    f.branch(left.eq(lanes), lambda: all_taps(None), lambda: all_taps(lane_mask(f, left, lanes)))
+    def both(mask):
+        copy(mask)
+        add(mask)
+    f.branch(left.eq(lanes), lambda: both(None), lambda: both(lane_mask(f, left, lanes)))
     return f
 
 
@@ -554,12 +574,17 @@ def lower_weight(program, dtype, shape, source, gradient, target, channels_last)
     together = 2 * lanes if channels_last else CHANNELS
     units = pr.ceildiv(shape.groups, together)
     work = shape.batch * pixels * (2 * size + taps) * together
+    rounded = pr.ceildiv(taps, TOGETHER) * TOGETHER
+    ints['block'] = 0
     if channels_last:
-        scratch = taps * (CHAINS * 2 * lanes * size) + 64
+        pitch = (shape.result[2] - 1) * shape.stride[2] + (shape.taps[2] - 1) * shape.dilation[2] + 1
+        block = pr.min(pr.max(pr.floordiv(BLOCK_PIXELS, pr.max(pitch * shape.stride[1], 1)), 1), pr.max(shape.result[1], 1))
+        rows = (block - 1) * shape.stride[1] + (shape.taps[1] - 1) * shape.dilation[1] + 1
+        ints['block'] = block
+        scratch = 64 + rounded * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size) + block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16) + pr.max(shape.taps[0] * rows * pitch, 0) * (lanes * size)
     else:
-        rounded = pr.ceildiv(taps, TOGETHER) * TOGETHER
         lines = shape.result[0] * shape.result[1] * (shape.result[2] + CHAINS)
-        scratch = rounded * (8 + CHAINS * size * CHANNELS) + size * (lines + plane_elements(pr, shape.result, shape.taps, shape.stride, shape.dilation, CHAINS))
+        scratch = 64 + rounded * (8 + CHAINS * size * CHANNELS) + size * (lines + plane_elements(pr, shape.result, shape.taps, shape.stride, shape.dilation, CHAINS))
     text = weight_pixels_text(dtype) if channels_last else weight_planes_text(dtype)
     return [], [Step(text, 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                      [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)]
