@@ -4,14 +4,15 @@
 to eight chains by their width index mod 8, each over (image, depth, height, width); the chains are folded by halving. Both layouts follow
 the same order.
 
-Where pixels are adjacent in memory (NCHW) a plane is copied with zeros around it, its pixels sorted by their index mod the stride, so that
-every tap of a vector of pixels is one plain load. Where channels are adjacent (channels_last) vectors run along them and read in place.
+Where channels are adjacent (channels_last) vectors run along them and read in place. Where pixels are (NCHW), a vector of planes is turned into vectors of
+channels, with zeros around; a row of seven or fourteen pixels would fill no vector, and a stride would leave holes in it. Planes too large for that are copied
+one by one with zeros around, their pixels sorted by their index mod the stride, so that every tap of a vector of pixels is one plain load.
 Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step, store_partial
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
 from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, remembered, spill_run, split, sum_of, zero_run
 
 FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
@@ -21,6 +22,7 @@ CHAINS = 8                                                              # of a w
 CHANNELS = 8                                                            # of a weight, of one unit where pixels are adjacent
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
 SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
+TURNED_PIXELS = 4096                                                    # of a vector of planes, with zeros around: a quarter of the second-level cache
 BLOCK_PIXELS = 512                                                      # of the source, of one vector of channels: half the first-level cache
 
 # The padded copy of a plane: its rows (depth, height) one after the other, each in `advance` parts of `part` pixels. The integers:
@@ -329,6 +331,96 @@ def pixel_row_function(module, dtype):
     return f
 
 
+# ------------------------------------------------------------------------------------------------- planes turned to vectors of channels
+def turn_function(module, dtype):
+    """Pixels of a vector of planes, `step` apart, to vectors of channels, those of a row one after the other; lanes beyond `channels` repeat the last plane. A row
+    is followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'turn', [('ptr', 'source'), ('i64', 'step'), ('i64', 'channels'), ('i64', 'rows'), ('i64', 'row_step'), ('i64', 'length'), ('ptr', 'room'),
+                                  ('i64', 'room_step')])
+    source, step, channels, rows, row_step, length, room, room_step = f.args
+    planes = [element(f, source, f.min(f.const(c), channels - 1) * step, elem) for c in range(lanes)]
+    whole = length & -lanes
+    mask = lane_mask(f, length - whole, lanes)
+    with f.loop(f.const(0), rows) as row:
+        def square(p, mask):
+            turned = transpose(f, [f.load(element(f, plane, row * row_step + p, elem), elem, lanes, mask) for plane in planes])
+            for i, v in enumerate(turned):
+                f.store(v, element(f, room, row * room_step + (p + i) * lanes, elem))
+        with f.loop(f.const(0), whole, lanes) as p:
+            square(p, None)
+        with f.when(whole < length):
+            square(whole, mask)
+    return f
+
+
+@remembered
+def turned_text(dtype, epilogue=None):
+    """The module with the kernel `depthwise` for planes of adjacent pixels of which a vector, with zeros around, stays in the
+    second-level cache. Units: (image, vector of channels). The filters are packed, panels of one vector. Scratch: the places of taps and of pixels' windows, the planes."""
+    elem, _, lanes = ELEMENT[dtype]
+    module = Module()
+    f = Kernel(module, 'depthwise')
+    n = Known(f, f.integers, ALL_INTS)
+    source, target, filters = (f.p(i) for i in range(3))
+    storage = f.array('i64', len(PHASE_NAMES))
+    invoke(f, 'phase', storage, f.integers, f.const(0))
+    phase = Known(f, storage, PHASE_NAMES)
+    extents, counts = ([phase[f'{name}_{d}'] for d in 'dhw'] for name in ('extent', 'count'))
+    pixels, taps = conv.product(extents), conv.product(counts)
+    span = [(c - 1) * n[f'tap_move_{d}'] for d, c in zip('dhw', counts)]
+    before = [f.min(x, f.const(0)) for x in span]                          # where the first of a window's pixels is, from its first tap
+    low = [phase[f'start_{d}'] + b for d, b in zip('dhw', before)]
+    sizes = [(e - 1) * n[f'advance_{d}'] + f.max(x, f.const(0)) - b + 1 for d, e, x, b in zip('dhw', extents, span, before)]
+
+    def place(index):
+        return ((index[0] * sizes[1] + index[1]) * sizes[2] + index[2]) * lanes
+    places = f.scratch
+    windows = element(f, places, taps, 'i64')
+    room = element(f, windows, (pixels + 7) & -8, 'i64')
+    with f.loop(f.const(0), taps) as t:
+        f.store(place([x * n[f'tap_move_{d}'] - b for d, x, b in zip('dhw', split(f, t, *counts[1:]), before)]), element(f, places, t, 'i64'))
+    with f.loop(f.const(0), pixels) as p:
+        f.store(place([x * n[f'advance_{d}'] for d, x in zip('dhw', split(f, p, *extents[1:]))]), element(f, windows, p, 'i64'))
+    zero_run(f, elem, lanes, room, conv.product(sizes) * lanes)
+    # which part of the room comes from the source; the rest stays zero
+    begin = [f.max(f.const(0) - x, f.const(0)) for x in low]
+    end = [f.min(n[f'source_{d}'] - x, size) for d, x, size in zip('dhw', low, sizes)]
+    with f.loop(f.lo, f.hi) as unit:
+        image, part = split(f, unit, (n['groups'] + (lanes - 1)) // lanes)
+        channel = part * lanes
+        channels = f.min(n['groups'] - channel, f.const(lanes))
+        from_ = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
+        with f.loop(begin[0], end[0]) as d:
+            at = [x + y for x, y in zip(low, (d, *begin[1:]))]
+            invoke(f, 'turn', element(f, from_, sum_of([x * n[f'source_step_{k}'] for k, x in zip('dhw', at)]), elem), n['source_channel'], channels,
+                   end[1] - begin[1], n['source_step_h'], f.max(end[2] - begin[2], f.const(0)), element(f, room, place([d, *begin[1:]]), elem), sizes[2] * lanes)
+        to = element(f, target, image * n['target_image'] + channel * n['target_channel'], elem)
+        panel = element(f, filters, channel * taps, elem)
+        with f.loop(f.const(0), pixels, lanes) as number:
+            first = f.max(f.min(number, pixels - lanes), f.const(0))       # the last vector may repeat some pixels
+            here = [element(f, room, f.load(element(f, windows, f.min(first + p, pixels - 1), 'i64'), 'i64'), elem) for p in range(lanes)]
+            acc = [Var(f, f.const(0, elem, lanes)) for _ in here]
+            with f.loop(f.const(0), taps) as t:
+                away = f.load(element(f, places, t, 'i64'), 'i64')
+                w = f.load(element(f, panel, t * lanes, elem), elem, lanes)
+                for p in range(lanes):
+                    acc[p].set(multiply_add(f, f.load(element(f, here[p], away, elem), elem, lanes), w, acc[p].get()))
+            count = f.min(pixels, f.const(lanes))
+            for c, values in enumerate(transpose(f, [a.get() for a in acc])):
+                with f.when(channels > c):
+                    store_partial(f, [values], [element(f, to, c * n['target_channel'] + first, elem)], count, elem, lanes)
+        if epilogue:
+            with f.loop(f.const(0), channels) as c:
+                invoke(f, 'finish', element(f, to, c * n['target_channel'], elem), f.const(0), f.const(1), pixels, channel + c, f.const(0), image, f.pointers,
+                       f.integers, f.scalars)
+    phase_function(module)
+    turn_function(module, dtype)
+    if epilogue:
+        gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
+    return module.text()
+
+
 # ------------------------------------------------------------------------------------------------------------------ the weight
 WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_image', 'gradient_channel', 'gradient_step') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw') + ('block',)
@@ -527,16 +619,20 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
     pixels = conv.product(ints[f'pixels_{d}'] for d in 'dhw')
     values = dict(zip(FILTER, (filters.strides[0], *filters.strides[2:])))
     extra = epilogue or gemm.Epilogue(None)
-    if not (channels_last and bool(source.strides[1] == 1)):
-        pointers = [(*source.pointer, source.offset), (*target.pointer, target.offset), (*filters.pointer, filters.offset), *extra.pointers]
+    pointers = [(*source.pointer, source.offset), (*target.pointer, target.offset)]
+    adjacent = channels_last and bool(source.strides[1] == 1)
+    reach = conv.product((x - 1) * ints[f'advance_{d}'] + (t - 1) * m + 1 for d, x, t, m in zip('dhw', (ints[f'pixels_{d}'] for d in 'dhw'), shape.taps, shape.dilation))
+    turned = not channels_last and size >= 4 and bool(conv.product(phases) == 1) and bool(source.strides[4] == 1) and bool(reach <= TURNED_PIXELS)
+    if not adjacent and not turned:
         work = pixels * (size * 2) + pr.floordiv(pixels * taps, 2)
         units = pr.select(pr.eq(pixels, 0), 0, shape.batch * shape.groups)
         scratch = taps * (8 + size) + 128 + size * plane_elements(pr, [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)],
                                                                   [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')],
                                                                   [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, lanes)
-        return [], [Step(planes_text(dtype, channels_last, epilogue=epilogue), 'depthwise', pointers,
+        return [], [Step(planes_text(dtype, channels_last, epilogue=epilogue), 'depthwise', [*pointers, (*filters.pointer, filters.offset), *extra.pointers],
                          [ints.get(k, 0) for k in INTS] + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
                          pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * shape.groups * work, scratch)]
+    width = lanes if turned else 2 * lanes
     panels = pr.ceildiv(shape.groups, width)
     count = conv.product(phases)
     ints = {**ints, 'most_k': panels * width * conv.product(pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')), 'depth': 1}
@@ -545,12 +641,15 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
             'line_step': filters.strides[0], 'k_step': 0, **{f'tap_step_{d}': s for d, s in zip('dhw', filters.strides[2:])}}
     packing = Step(conv.filter_text(dtype, width), 'pack_filter', [(*filters.pointer, filters.offset), ('temporary', 0, 0)],
                    own + [more[name] for name in conv.FILTER_INTS], [], count * panels, 16, count * panels * taps * (width * size * 3))
-    rows = conv.product(pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dh', phases[:2])) * count
-    work = pr.floordiv(pixels * shape.groups * (2 * size + taps), pr.max(rows, 1))
-    units = pr.select(pr.eq(pixels * shape.groups, 0), 0, shape.batch * rows)
-    run = Step(pixels_text(dtype, epilogue=epilogue), 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
-               own + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
-               pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * rows * work)
+    if turned:
+        units, text = shape.batch * panels, turned_text(dtype, epilogue=epilogue)
+        scratch = (taps + pixels) * 8 + 64 + (reach + lanes) * (lanes * size)
+    else:
+        rows = conv.product(pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dh', phases[:2])) * count
+        units, text, scratch = shape.batch * rows, pixels_text(dtype, epilogue=epilogue), 0
+    work = pr.floordiv(shape.batch * pixels * shape.groups * (2 * size + taps), pr.max(units, 1))
+    run = Step(text, 'depthwise', [*pointers, ('temporary', 0, 0), *extra.pointers], own + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars),
+               pr.select(pr.eq(pixels * shape.groups, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)
     return [count * ints['most_k'] * size], [packing, run]
 
 
