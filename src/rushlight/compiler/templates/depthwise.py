@@ -19,7 +19,6 @@ FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory
 ALL_INTS = INTS + FILTER
 ACROSS = 4                                                              # rows, or pixels of a row, at a time
 CHAINS = 8                                                              # of a weight
-CHANNELS = 8                                                            # of a weight, of one unit where pixels are adjacent
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
 SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
 TURNED_PIXELS = 4096                                                    # of a vector of planes, with zeros around: a quarter of the second-level cache
@@ -333,24 +332,48 @@ def pixel_row_function(module, dtype):
 
 # ------------------------------------------------------------------------------------------------- planes turned to vectors of channels
 def turn_function(module, dtype):
-    """Pixels of a vector of planes, `step` apart, to vectors of channels, those of a row one after the other; lanes beyond `channels` repeat the last plane. A row
-    is followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this."""
-    elem, _, lanes = ELEMENT[dtype]
-    f = Internal(module, 'turn', [('ptr', 'source'), ('i64', 'step'), ('i64', 'channels'), ('i64', 'rows'), ('i64', 'row_step'), ('i64', 'length'), ('ptr', 'room'),
-                                  ('i64', 'room_step')])
-    source, step, channels, rows, row_step, length, room, room_step = f.args
-    planes = [element(f, source, f.min(f.const(c), channels - 1) * step, elem) for c in range(lanes)]
-    whole = length & -lanes
-    mask = lane_mask(f, length - whole, lanes)
-    with f.loop(f.const(0), rows) as row:
-        def square(p, mask):
-            turned = transpose(f, [f.load(element(f, plane, row * row_step + p, elem), elem, lanes, mask) for plane in planes])
-            for i, v in enumerate(turned):
-                f.store(v, element(f, room, row * room_step + (p + i) * lanes, elem))
-        with f.loop(f.const(0), whole, lanes) as p:
-            square(p, None)
-        with f.when(whole < length):
-            square(whole, mask)
+    """Rows of pixels of a vector of planes, `step` apart, to vectors of channels, those of a row one after the other; lanes beyond `channels` may hold anything. A row
+    may be followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this."""
+    elem, size, lanes = ELEMENT[dtype]
+    f = Internal(module, 'turn', [('ptr', 'source'), ('i64', 'step'), ('i64', 'channels'), ('i64', 'rows'), ('i64', 'row_step'), ('i64', 'length'), ('i64', 'pixel_step'),
+                                  ('ptr', 'room'), ('i64', 'room_step')])
+    source, step, channels, rows, row_step, length, pixel_step, room, room_step = f.args
+
+    def every_row(way):
+        with f.loop(f.const(0), rows) as row:
+            way(row * row_step, element(f, room, row * room_step, elem))
+
+    def channels_adjacent():
+        def way(at, to, mask=None):
+            with f.loop(f.const(0), length) as p:
+                f.store(f.load(element(f, source, at + p * pixel_step, elem), elem, lanes, mask), element(f, to, p * lanes, elem))
+        mask = lane_mask(f, channels, lanes) if size >= 4 else None
+        f.branch(channels.eq(lanes), lambda: every_row(way), lambda: every_row(lambda at, to: way(at, to, mask) if size >= 4 else one_by_one(at, to)))
+
+    def pixels_adjacent():
+        planes = [element(f, source, f.min(f.const(c), channels - 1) * step, elem) for c in range(lanes)]
+        whole = length & -lanes
+        mask = lane_mask(f, length - whole, lanes)
+
+        def way(at, to):
+            def square(p, mask):
+                turned = transpose(f, [f.load(element(f, plane, at + p, elem), elem, lanes, mask) for plane in planes])
+                for i, v in enumerate(turned):
+                    f.store(v, element(f, to, (p + i) * lanes, elem))
+            with f.loop(f.const(0), whole, lanes) as p:
+                square(p, None)
+            with f.when(whole < length):
+                square(whole, mask)
+        every_row(way)
+
+    def one_by_one(at, to):
+        with f.loop(f.const(0), channels) as c:
+            with f.loop(f.const(0), length) as p:
+                f.store(f.load(element(f, source, at + c * step + p * pixel_step, elem), elem), element(f, to, p * lanes + c, elem))
+
+    def otherwise():
+        every_row(one_by_one)
+    f.branch(step.eq(1), channels_adjacent, lambda: f.branch(pixel_step.eq(1), pixels_adjacent, otherwise) if size >= 4 else otherwise())
     return f
 
 
@@ -394,7 +417,7 @@ def turned_text(dtype, epilogue=None):
         with f.loop(begin[0], end[0]) as d:
             at = [x + y for x, y in zip(low, (d, *begin[1:]))]
             invoke(f, 'turn', element(f, from_, sum_of([x * n[f'source_step_{k}'] for k, x in zip('dhw', at)]), elem), n['source_channel'], channels,
-                   end[1] - begin[1], n['source_step_h'], f.max(end[2] - begin[2], f.const(0)), element(f, room, place([d, *begin[1:]]), elem), sizes[2] * lanes)
+                   end[1] - begin[1], n['source_step_h'], f.max(end[2] - begin[2], f.const(0)), n['source_step_w'], element(f, room, place([d, *begin[1:]]), elem), sizes[2] * lanes)
         to = element(f, target, image * n['target_image'] + channel * n['target_channel'], elem)
         panel = element(f, filters, channel * taps, elem)
         with f.loop(f.const(0), pixels, lanes) as number:
@@ -427,79 +450,9 @@ WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_i
 
 
 @remembered
-def weight_planes_text(dtype):
-    """The module with the kernel `depthwise_weight`, vectors along pixels. Units: eight channels. Scratch: the taps' places and chains, the padded plane, and the
-    gradient's with each row filled up to whole vectors."""
-    elem, size, lanes = ELEMENT[dtype]
-    module = Module()
-    f = Kernel(module, 'depthwise_weight')
-    n = Known(f, f.integers, WEIGHT_INTS)
-    source, target, gradient = (f.p(i) for i in range(3))
-    plane_at, source_at_ = f.array('i64', len(PLANE)), f.array('i64', len(SOURCE))
-    describe_source(f, Integers(f, source_at_, SOURCE), n)
-    names = {'count': 'taps', 'start': 'shift', 'extent': 'pixels'}
-    plane_of(f, Integers(f, plane_at, PLANE), n, lambda name, d: n[f'{names[name]}_{d}'], CHAINS)
-    plane = Known(f, plane_at, PLANE)
-    taps = n['taps_d'] * n['taps_h'] * n['taps_w']
-    groups = (taps + (TOGETHER - 1)) // TOGETHER
-    wide = (n['pixels_w'] + (CHAINS - 1)) & -CHAINS
-    places = f.scratch
-    chains = element(f, places, (groups * TOGETHER + 7) & -8, 'i64')
-    lines = element(f, chains, groups * (TOGETHER * CHAINS * CHANNELS), elem)
-    room = element(f, lines, n['pixels_d'] * n['pixels_h'] * wide, elem)
-    start = {d: n[f'shift_{d}'] for d in 'dhw'}
-    with f.loop(f.const(0), groups * TOGETHER) as t:
-        tap = split(f, f.min(t, taps - 1), n['taps_h'], n['taps_w'])       # the last is repeated, and thrown away
-        f.store(tap_offset(f, plane, n, start, tap), element(f, places, t, 'i64'))
-    clear_plane(f, dtype, room, plane)
-    zero_run(f, elem, lanes, lines, n['pixels_d'] * n['pixels_h'] * wide)
-    per_channel = groups * (TOGETHER * CHAINS)
-    with f.loop(f.lo, f.hi) as unit:
-        first = unit * CHANNELS
-        count = f.min(n['groups'] - first, f.const(CHANNELS))
-        zero_run(f, elem, lanes, chains, per_channel * CHANNELS)
-        with f.loop(f.const(0), n['images']) as image:
-            with f.loop(f.const(0), count) as own:              # neighbours in memory, which the image's other channels are far from
-                invoke(f, 'pad_plane', element(f, source, image * n['source_image'] + (first + own) * n['source_channel'], elem), room, plane_at, source_at_)
-                from_ = element(f, gradient, image * n['gradient_image'] + (first + own) * n['gradient_channel'], elem)
-                with f.loop(f.const(0), n['pixels_d'] * n['pixels_h']) as row:
-                    to = element(f, lines, row * wide, elem)
-                    fill_run(f, dtype, element(f, from_, row * n['pixels_w'] * n['gradient_step'], elem), n['gradient_step'], to, n['pixels_w'])
-                with f.loop(f.const(0), groups) as g:
-                    some = [f.load(element(f, places, g * TOGETHER + k, 'i64'), 'i64') for k in range(TOGETHER)]
-                    at = element(f, chains, own * per_channel + g * (TOGETHER * CHAINS), elem)
-                    acc = [Var(f, f.load(element(f, at, k * CHAINS, elem), elem, CHAINS)) for k in range(TOGETHER)]
-                    with f.loop(f.const(0), n['pixels_d']) as d:
-                        with f.loop(f.const(0), n['pixels_h']) as h:
-                            line = element(f, lines, (d * n['pixels_h'] + h) * wide, elem)
-                            base = element(f, room, (d * n['advance_d'] * plane['rows_h'] + h * n['advance_h']) * plane['pitch'], elem)
-                            with f.loop(f.const(0), wide, CHAINS) as q:
-                                y = f.load(element(f, line, q, elem), elem, CHAINS)
-                                x = element(f, base, q, elem)
-                                for k in range(TOGETHER):
-                                    acc[k].set(multiply_add(f, f.load(element(f, x, some[k], elem), elem, CHAINS), y, acc[k].get()))
-                    for k in range(TOGETHER):
-                        f.store(acc[k].get(), element(f, at, k * CHAINS, elem))
-        with f.loop(f.const(0), count) as own:
-            with f.loop(f.const(0), taps) as t:
-                sums = f.load(element(f, chains, own * per_channel + t * CHAINS, elem), elem, CHAINS)
-                f.store(folded(f, sums), element(f, target, (first + own) * taps + t, elem))
-    pad_function(module, dtype)
-    return module.text()
-
-
-def folded(f, v):
-    width = CHAINS
-    while width > 1:
-        width //= 2
-        v = f.shuffle(v, list(range(width))) + f.shuffle(v, list(range(width, 2 * width)))
-    return v
-
-
-@remembered
-def weight_pixels_text(dtype):
-    """The module with the kernel `depthwise_weight`, channels adjacent. Units: two vectors of channels. Scratch: the taps' places, for each vector of
-    channels, tap and chain a sum, the places of each chain's pixels of a block of rows in source and gradient, and the source that such a block reads."""
+def weight_text(dtype, turned):
+    """The module with the kernel `depthwise_weight`, vectors along channels. turned: those of the gradient are not adjacent. Units: two vectors. Scratch: the taps'
+    places, for each vector, tap and chain a sum, the places of each chain's pixels of a block of rows, the source that such a block reads, and its gradient."""
     elem, _, lanes = ELEMENT[dtype]
     module = Module()
     f = Kernel(module, 'depthwise_weight')
@@ -521,8 +474,9 @@ def weight_pixels_text(dtype):
         with f.loop(f.const(0), n['block']) as row:
             with f.loop(chain, n['pixels_w'], CHAINS) as q:
                 f.store((row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
-                f.store((row * n['pixels_w'] + q) * n['gradient_step'], element(f, at.get(), 1, 'i64'))
+                f.store((row * n['pixels_w'] + q) * (lanes if turned else n['gradient_step']), element(f, at.get(), 1, 'i64'))
                 at.set(element(f, at.get(), 2, 'i64'))
+    zero_run(f, elem, lanes, room, n['taps_d'] * rows * pitch * lanes)
     with f.loop(f.lo, f.hi, SIDE_BY_SIDE) as unit:
         begin, end = unit * 2, f.min(f.min(unit + SIDE_BY_SIDE, f.hi) * 2, (n['groups'] + (lanes - 1)) // lanes)
         zero_run(f, elem, lanes, chains, per_vector * (end - begin))
@@ -531,8 +485,8 @@ def weight_pixels_text(dtype):
                 with f.loop(f.const(0), n['pixels_h'], n['block']) as h:
                     with f.loop(f.const(0), end - begin) as v:
                         first = (begin + v) * lanes
-                        invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first, elem),
-                               element(f, gradient, image * n['gradient_image'] + first, elem), element(f, chains, v * per_vector, elem), places, pixels, room,
+                        invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first * n['source_channel'], elem),
+                               element(f, gradient, image * n['gradient_image'] + first * n['gradient_channel'], elem), element(f, chains, v * per_vector, elem), places, pixels, room,
                                f.integers, d, h, f.min(n['pixels_h'] - h, n['block']), f.min(n['groups'] - first, f.const(lanes)))
         with f.loop(f.const(0), end - begin) as v:
             first = (begin + v) * lanes
@@ -546,7 +500,7 @@ def weight_pixels_text(dtype):
                 f.store(parts[0], sums)
                 with f.loop(f.const(0), left) as lane:
                     f.store(f.load(element(f, sums, lane, elem), elem), element(f, target, (first + lane) * taps + t, elem))
-    weight_rows_function(module, dtype)
+    weight_rows_function(module, dtype, turned)
     return module.text()
 
 
@@ -560,7 +514,7 @@ def of_chain(f, n):
     return n['block'] * ((n['pixels_w'] + (CHAINS - 1)) // CHAINS)
 
 
-def weight_rows_function(module, dtype):
+def weight_rows_function(module, dtype, turned):
     """Add `count` rows of pixels from h on, of one vector of channels, to all chains. What they read is copied with zeros around it first, so that no tap is
     outside; then of one chain, nine taps at a time are in registers: a pixel of the gradient is read once for them."""
     elem, _, lanes = ELEMENT[dtype]
@@ -572,22 +526,22 @@ def weight_rows_function(module, dtype):
     before = f.min(f.max(f.const(0) - n['shift_w'], f.const(0)), pitch)             # zeros at the head of a row
     behind = f.max(f.min(n['source_w'] - n['shift_w'], pitch), before)              # where the source's pixels end
 
-    def copy(mask):
-        with f.loop(f.const(0), n['taps_d']) as i:
-            with f.loop(f.const(0), rows) as j:
-                y, x = d * n['advance_d'] + n['shift_d'] + i * n['tap_move_d'], h * n['advance_h'] + n['shift_h'] + j
-                there = y.ult(n['source_d']) & x.ult(n['source_h'])
-                begin, end = f.select(there, before, pitch), f.select(there, behind, pitch)
-                to = element(f, room, (i * most_rows + j) * pitch * lanes, elem)
-                from_ = element(f, source, y * n['source_step_d'] + x * n['source_step_h'] + n['shift_w'] * n['source_step_w'], elem)
-                zero_run(f, elem, lanes, to, begin * lanes)
-                with f.loop(begin, end) as p:
-                    f.store(f.load(element(f, from_, p * n['source_step_w'], elem), elem, lanes, mask), element(f, to, p * lanes, elem))
-                zero_run(f, elem, lanes, element(f, to, end * lanes, elem), (pitch - end) * lanes)
+    top = h * n['advance_h'] + n['shift_h']
+    with f.loop(f.const(0), n['taps_d']) as i:
+        y = d * n['advance_d'] + n['shift_d'] + i * n['tap_move_d']
+        there = y.ult(n['source_d'])
+        begin = f.select(there, f.min(f.max(f.const(0) - top, f.const(0)), rows), rows)
+        end = f.select(there, f.max(f.min(n['source_h'] - top, rows), begin), rows)
+        to = [element(f, room, (i * most_rows + j) * pitch * lanes, elem) for j in (f.const(0), begin, end)]
+        from_ = element(f, source, y * n['source_step_d'] + (top + begin) * n['source_step_h'] + (n['shift_w'] + before) * n['source_step_w'], elem)
+        zero_run(f, elem, lanes, to[0], begin * pitch * lanes)
+        invoke(f, 'turn', from_, n['source_channel'], left, end - begin, n['source_step_h'], behind - before, n['source_step_w'],
+               element(f, to[1], before * lanes, elem), pitch * lanes)
+        zero_run(f, elem, lanes, to[2], (rows - end) * pitch * lanes)
+    lines = element(f, gradient, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
 
-    def add(mask):
+    def add(mask, lines):
         taps = n['taps_d'] * n['taps_h'] * n['taps_w']
-        lines = element(f, gradient, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
         with f.loop(f.const(0), taps, TOGETHER) as t:
             some = [f.load(element(f, places, t + k, 'i64'), 'i64') for k in range(TOGETHER)]
             with f.loop(f.const(0), f.min(n['pixels_w'], f.const(CHAINS))) as chain:
@@ -602,10 +556,13 @@ def weight_rows_function(module, dtype):
                 for k in range(TOGETHER):
                     f.store(acc[k].get(), sums[k])
 
-    def both(mask):
-        copy(mask)
-        add(mask)
-    f.branch(left.eq(lanes), lambda: both(None), lambda: both(lane_mask(f, left, lanes)))
+    if turned:
+        turned_lines = element(f, room, (n['taps_d'] * most_rows * pitch + lanes) * lanes, elem)
+        invoke(f, 'turn', lines, n['gradient_channel'], left, f.const(1), f.const(0), count * n['pixels_w'], n['gradient_step'], turned_lines, f.const(0))
+        add(None, turned_lines)
+    else:
+        f.branch(left.eq(lanes), lambda: add(None, lines), lambda: add(lane_mask(f, left, lanes), lines))
+    turn_function(module, dtype)
     return f
 
 
@@ -660,7 +617,7 @@ def plane_elements(pr, extents, taps, advance, moves, vector):
     return pr.max(rows[0], 1) * pr.max(rows[1], 1) * part * advance[2] + 2 * vector
 
 
-def lower_weight(program, dtype, shape, source, gradient, target, channels_last):
+def lower_weight(program, dtype, shape, source, gradient, target):
     """The weight's gradient, [groups, 1, taps, 1]."""
     pr = program
     _, size, lanes = ELEMENT[dtype]
@@ -670,20 +627,14 @@ def lower_weight(program, dtype, shape, source, gradient, target, channels_last)
     for i, d in enumerate('dhw'):
         values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
         ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
-    together = 2 * lanes if channels_last else CHANNELS
-    units = pr.ceildiv(shape.groups, together)
-    work = shape.batch * pixels * (2 * size + taps) * together
-    rounded = pr.ceildiv(taps, TOGETHER) * TOGETHER
-    ints['block'] = 0
-    if channels_last:
-        pitch = (shape.result[2] - 1) * shape.stride[2] + (shape.taps[2] - 1) * shape.dilation[2] + 1
-        block = pr.min(pr.max(pr.floordiv(BLOCK_PIXELS, pr.max(pitch * shape.stride[1], 1)), 1), pr.max(shape.result[1], 1))
-        rows = (block - 1) * shape.stride[1] + (shape.taps[1] - 1) * shape.dilation[1] + 1
-        ints['block'] = block
-        scratch = 64 + rounded * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size) + block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16) + pr.max(shape.taps[0] * rows * pitch, 0) * (lanes * size)
-    else:
-        lines = shape.result[0] * shape.result[1] * (shape.result[2] + CHAINS)
-        scratch = 64 + rounded * (8 + CHAINS * size * CHANNELS) + size * (lines + plane_elements(pr, shape.result, shape.taps, shape.stride, shape.dilation, CHAINS))
-    text = weight_pixels_text(dtype) if channels_last else weight_planes_text(dtype)
-    return [], [Step(text, 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
-                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)]
+    turned = not bool(gradient.strides[1] == 1)
+    units = pr.ceildiv(shape.groups, 2 * lanes)
+    work = shape.batch * pixels * (2 * size + taps) * (2 * lanes)
+    pitch = (shape.result[2] - 1) * shape.stride[2] + (shape.taps[2] - 1) * shape.dilation[2] + 1
+    block = pr.min(pr.max(pr.floordiv(BLOCK_PIXELS, pr.max(pitch * shape.stride[1], 1)), 1), pr.max(shape.result[1], 1))
+    rows = (block - 1) * shape.stride[1] + (shape.taps[1] - 1) * shape.dilation[1] + 1
+    ints['block'] = block
+    tables = pr.ceildiv(taps, TOGETHER) * (TOGETHER * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size)) + block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16)
+    room = pr.max(shape.taps[0] * rows * pitch, 0) + (block * shape.result[2] if turned else 0) + 2 * lanes
+    return [], [Step(weight_text(dtype, turned), 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
+                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, 64 + tables + room * (lanes * size))]
