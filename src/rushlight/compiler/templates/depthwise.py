@@ -1,336 +1,68 @@
 """Depthwise convolutions: each channel has one filter of its own. No product of matrices is left, so each pixel is summed directly.
 
 **The bits.** Forward and input: one chain of fused multiply-adds over the taps in ascending order; taps outside the source read zeros. Weight: pixels go
-to eight chains by their width index mod 8, each over (image, depth, height, width); the chains are folded by halving. Both layouts follow
+to eight chains by their width index mod 8, each over (image, depth, height, width); the chains are folded by halving. All layouts follow
 the same order.
 
-Where channels are adjacent (channels_last) vectors run along them and read in place. Where pixels are (NCHW), a vector of planes is turned into vectors of
-channels, with zeros around; a row of seven or fourteen pixels would fill no vector, and a stride would leave holes in it. Planes too large for that are copied
-one by one with zeros around, their pixels sorted by their index mod the stride, so that every tap of a vector of pixels is one plain load.
+**The machine code.** Vectors run along channels, whatever the layout: along a row of seven or fourteen pixels they would be half empty, and a stride would leave
+holes in them. What a block of rows of pixels reads is copied into a *room* first: vectors of channels, pixel by pixel, with zeros around, so that no tap is outside.
+Where channels are adjacent (channels_last) that is a plain copy, where pixels are (NCHW) squares are transposed in registers. Of the room each tap of each pixel is
+one load, at a place that is the pixel's plus the tap's; both are in tables.
+
 Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step, store_partial
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
-from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, copy_run, phase_function, remembered, spill_run, split, sum_of, zero_run
+from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, phase_function, remembered, split, sum_of, zero_run
 
-FILTER = ('filter_channel', 'filter_d', 'filter_h', 'filter_w')         # memory steps of the weight
-ALL_INTS = INTS + FILTER
-ACROSS = 4                                                              # rows, or pixels of a row, at a time
+ALL_INTS = INTS + ('block', 'images')                                   # block: rows of pixels
+ACROSS = 8                                                              # pixels at a time
+ROW_PIXELS = 4                                                          # in place
 CHAINS = 8                                                              # of a weight
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
 SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
-TURNED_PIXELS = 4096                                                    # of a vector of planes, with zeros around: a quarter of the second-level cache
-BLOCK_PIXELS = 512                                                      # of the source, of one vector of channels: half the first-level cache
+BLOCK_PIXELS = 512                                                      # of a room that is read for each chain: half the first-level cache
+TURNED_PIXELS = 4096                                                    # of a room that is read once: a quarter of the second-level cache
 
-# The padded copy of a plane: its rows (depth, height) one after the other, each in `advance` parts of `part` pixels. The integers:
-PLANE = ('rows_d', 'rows_h', 'part', 'pitch', 'low_d', 'low_h', 'low_w')
-
-
-# ------------------------------------------------------------------------------------------------------------ a plane with zeros around
-def plane_of(f, at, n, get, vector):
-    """Fill in PLANE for windows described by `get(name, dimension)`: count, start, extent; advance and tap_move come from n."""
-    for d in 'dhw':
-        span = (get('count', d) - 1) * n[f'tap_move_{d}']
-        low = get('start', d) + f.min(span, f.const(0))
-        at[f'low_{d}'] = low
-        reach = f.max(span, f.const(0)) - f.min(span, f.const(0))
-        if d != 'w':
-            at[f'rows_{d}'] = (get('extent', d) - 1) * n[f'advance_{d}'] + reach + 1
-        else:
-            vectors = (get('extent', 'w') + (vector - 1)) & -vector
-            part = vectors + reach // n['advance_w'] + 1
-            at['part'] = part
-            at['pitch'] = part * n['advance_w']
+# A room: of each tap of the depth `rows` rows of `pitch` pixels, the first in column `low`. And where it is filled from:
+ROOM = ('slices', 'slice_move', 'rows', 'pitch', 'low', 'source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'step_channel')
 
 
-def pad_function(module, dtype):
-    """Copy a plane of the source into the room that `plane` describes. What is around it must be zero already: it stays so from plane to plane."""
-    elem, _, lanes = ELEMENT[dtype]
-    f = Internal(module, 'pad_plane', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'plane'), ('ptr', 'values')])
-    source, room, plane, values = f.args
-    plane, v = Known(f, plane, PLANE), Known(f, values, SOURCE)
-    advance = v['advance_w']
-    before = f.max(f.const(0) - plane['low_w'], f.const(0))              # zeros at the head of a row
-    behind = f.min(v['source_w'] - plane['low_w'], plane['pitch'])       # where the source's pixels end
-    first = f.max(plane['low_w'], f.const(0))
-    with f.when(behind > before):
-        with f.loop(f.const(0), plane['rows_d']) as i:
-            with f.loop(f.const(0), plane['rows_h']) as j:
-                d, h = i + plane['low_d'], j + plane['low_h']
-                to = element(f, room, (i * plane['rows_h'] + j) * plane['pitch'], elem)
-                at = element(f, source, d * v['step_d'] + h * v['step_h'] + first * v['step_w'], elem)
-                with f.when(d.ult(v['source_d']) & h.ult(v['source_h'])):
-                    f.branch(advance.eq(1), lambda: fill_run(f, dtype, at, v['step_w'], element(f, to, before, elem), behind - before),
-                             lambda: invoke(f, 'deal', at, to, before, behind - before, advance, plane['part'], v['step_w']))
-    deal_function(module, dtype)
-    return f
-
-
-def fill_run(f, dtype, source, step, target, count):
-    """count elements that are `step` apart, to adjacent ones, and zeros up to a whole vector: what is there is zero, or is written after this."""
-    elem, _, lanes = ELEMENT[dtype]
-    f.branch(step.eq(1), lambda: spill_run(f, elem, lanes, source, target, count), lambda: copy_run(f, elem, lanes, source, step, target, count))
-
-
-def clear_plane(f, dtype, room, plane):
-    elem, _, lanes = ELEMENT[dtype]
-    zero_run(f, elem, lanes, room, plane['rows_d'] * plane['rows_h'] * plane['pitch'] + lanes)
-
-
-def deal_function(module, dtype):
-    """Deal out `count` pixels of a row, the first at index `begin`, to the parts index mod advance."""
-    elem, size, lanes = ELEMENT[dtype]
-    f = Internal(module, 'deal', [('ptr', 'source'), ('ptr', 'target'), ('i64', 'begin'), ('i64', 'count'), ('i64', 'advance'), ('i64', 'part'), ('i64', 'step')])
-    source, target, begin, count, advance, part, step = f.args
-    done = Var(f, f.const(0))
-    if size >= 4:
-        with f.when(advance.eq(2) & step.eq(1)):
-            # pairs of vectors into even and odd ones; an odd start swaps the two
-            odd = begin & 1
-            halves = [element(f, target, (odd * part) + begin.lshr(1), elem),
-                      element(f, target, f.select(odd.eq(0), part, f.const(0)) + (begin + 1).lshr(1), elem)]
-            with f.loop_while(lambda: done.get() + (2 * lanes - 1) < count):
-                a, b = (f.load(element(f, source, done.get() + k * lanes, elem), elem, lanes) for k in range(2))
-                at = done.get().lshr(1)
-                for k in range(2):
-                    f.store(f.shuffle(a, [2 * i + k for i in range(lanes)], b), element(f, halves[k], at, elem))
-                done.set(done.get() + 2 * lanes)
-    where = begin + done.get()
-    slot, which = Var(f, where // advance), Var(f, where % advance)
-    with f.loop(done.get(), count) as i:
-        f.store(f.load(element(f, source, i * step, elem), elem), element(f, target, which.get() * part + slot.get(), elem))
-        which.set(which.get() + 1)
-        with f.when(which.get().eq(advance)):
-            which.set(f.const(0))
-            slot.set(slot.get() + 1)
-    return f
-
-
-SOURCE = ('source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'advance_w')
-
-
-def describe_source(f, at, n):
+# -------------------------------------------------------------------------------------------------------------------------- the room
+def describe_room(f, at, n, **own):
+    for name, value in own.items():
+        at[name] = value
     for d in 'dhw':
         at[f'source_{d}'] = n[f'source_{d}']
         at[f'step_{d}'] = n[f'source_step_{d}']
-    at['advance_w'] = n['advance_w']
+    at['step_channel'] = n['source_channel']
 
 
-def tap_offset(f, plane, n, start, taps):
-    index = [start[d] + t * n[f'tap_move_{d}'] - plane[f'low_{d}'] for d, t in zip('dhw', taps)]
-    advance = n['advance_w']
-    return (index[0] * plane['rows_h'] + index[1]) * plane['pitch'] + (index[2] % advance) * plane['part'] + index[2] // advance
-
-
-# -------------------------------------------------------------------------------------------------------- vectors along pixels
-def rows_function(module, dtype):
-    """All pixels of a phase of one plane, from its padded copy: a vector of pixels of four rows at a time. tables: each tap's place and weight."""
+def fill_function(module, dtype):
+    """Fill the first `rows` rows of a room, of `left` channels, with the source from depth `d` and row `top` on. Columns beside the source must be zero already: they stay so."""
     elem, _, lanes = ELEMENT[dtype]
-    f = Internal(module, 'plane_rows', [('ptr', 'room'), ('ptr', 'places'), ('ptr', 'weights'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'plane'),
-                                        ('ptr', 'n'), ('i64', 'taps')])
-    room, places, weights, target, phase, plane, n, taps = f.args
-    phase, plane = Known(f, phase, PHASE_NAMES), Known(f, plane, PLANE)
-    n = Known(f, n, ALL_INTS)
-    step = {d: n[f'phases_{d}'] * n[f'target_step_{d}'] for d in 'dhw'}
-    with f.loop(f.const(0), phase['extent_d']) as d:
-        with f.loop(f.const(0), phase['extent_h'], ACROSS) as h:
-            last = phase['extent_h'] - 1
-            rows = [f.min(h + r, last) for r in range(ACROSS)]
-            bases = [element(f, room, (d * n['advance_d'] * plane['rows_h'] + row * n['advance_h']) * plane['pitch'], elem) for row in rows]
-            with f.loop(f.const(0), phase['extent_w'], lanes) as q:
-                acc = [Var(f, f.const(0, elem, lanes)) for _ in rows]
-                here = [element(f, b, q, elem) for b in bases]
-                with f.loop(f.const(0), taps) as t:
-                    place = f.load(element(f, places, t, 'i64'), 'i64')
-                    w = f.splat(f.load(element(f, weights, t, elem), elem), lanes)
-                    for r in range(ACROSS):
-                        acc[r].set(multiply_add(f, f.load(element(f, here[r], place, elem), elem, lanes), w, acc[r].get()))
-                count = f.min(phase['extent_w'] - q, f.const(lanes))
-                for r in range(ACROSS):
-                    with f.when(h + r < phase['extent_h']):
-                        to = element(f, target, d * step['d'] + (h + r) * step['h'] + q * step['w'], elem)
-                        value = acc[r].get()
-
-                        def apart(value=value, to=to):
-                            for lane in range(lanes):
-                                with f.when(count > lane):
-                                    f.store(f.extract(value, lane), element(f, to, step['w'] * lane, elem))
-                        f.branch(step['w'].eq(1), lambda value=value, to=to: store_partial(f, [value], [to], count, elem, lanes), apart)
+    f = Internal(module, 'fill', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'described'), ('i64', 'd'), ('i64', 'top'), ('i64', 'rows'), ('i64', 'left')])
+    source, room, described, d, top, rows, left = f.args
+    n = Known(f, described, ROOM)
+    before = f.min(f.max(f.const(0) - n['low'], f.const(0)), n['pitch'])            # zeros at the head of a row
+    behind = f.max(f.min(n['source_w'] - n['low'], n['pitch']), before)             # where the source's pixels end
+    first = f.min(f.max(f.const(0) - top, f.const(0)), rows)
+    last = f.max(f.min(n['source_h'] - top, rows), first)
+    with f.loop(f.const(0), n['slices']) as i:
+        y = d + i * n['slice_move']
+        there = y.ult(n['source_d'])
+        begin, end = f.select(there, first, rows), f.select(there, last, rows)
+        to = [element(f, room, (i * n['rows'] + j) * n['pitch'] * lanes, elem) for j in (f.const(0), begin, end)]
+        from_ = element(f, source, y * n['step_d'] + (top + begin) * n['step_h'] + (n['low'] + before) * n['step_w'], elem)
+        zero_run(f, elem, lanes, to[0], begin * n['pitch'] * lanes)
+        invoke(f, 'turn', from_, n['step_channel'], left, end - begin, n['step_h'], behind - before, n['step_w'], element(f, to[1], before * lanes, elem), n['pitch'] * lanes)
+        zero_run(f, elem, lanes, to[2], (rows - end) * n['pitch'] * lanes)
+    turn_function(module, dtype)
     return f
 
 
-@remembered
-def planes_text(dtype, channels_last, epilogue=None):
-    """The module with the kernel `depthwise`, vectors along pixels. Units: planes, one channel of one image. channels_last: the target is, and its
-    epilogue has pixels as rows. Scratch: the taps' places and weights, the padded plane."""
-    elem, size, lanes = ELEMENT[dtype]
-    module = Module()
-    f = Kernel(module, 'depthwise')
-    n = Known(f, f.integers, ALL_INTS)
-    source, target, filters = (f.p(i) for i in range(3))
-    tables = {name: f.array('i64', len(names)) for name, names in (('phase', PHASE_NAMES), ('plane', PLANE), ('source', SOURCE))}
-    describe_source(f, Integers(f, tables['source'], SOURCE), n)
-    all_taps = n['taps_d'] * n['taps_h'] * n['taps_w']
-    places = f.scratch
-    weights = element(f, places, all_taps, 'i64')
-    room = element(f, weights, (all_taps * size + 63) & -64, 'i8')
-    with f.loop(f.const(0), n['phases_d'] * n['phases_h'] * n['phases_w']) as number:
-        invoke(f, 'phase', tables['phase'], f.integers, number)
-        phase = Known(f, tables['phase'], PHASE_NAMES)
-        plane_of(f, Integers(f, tables['plane'], PLANE), n, lambda name, d: phase[f'{name}_{d}'], lanes)
-        plane = Known(f, tables['plane'], PLANE)
-        start = {d: phase[f'start_{d}'] for d in 'dhw'}
-        counts = [phase[f'count_{d}'] for d in 'dhw']
-        taps = counts[0] * counts[1] * counts[2]
-        with f.loop(f.const(0), taps) as t:
-            f.store(tap_offset(f, plane, n, start, split(f, t, counts[1], counts[2])), element(f, places, t, 'i64'))
-        with f.when(taps.ne(0)):
-            clear_plane(f, dtype, room, plane)
-        numbers = split(f, number, n['phases_h'], n['phases_w'])
-        begin = sum_of([r * n[f'target_step_{d}'] for d, r in zip('dhw', numbers)])
-        with f.loop(f.lo, f.hi) as unit:
-            image, channel = split(f, unit, n['groups'])
-            source_at = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
-            target_at = element(f, target, image * n['target_image'] + channel * n['target_channel'] + begin, elem)
-            filter_at = element(f, filters, channel * n['filter_channel'], elem)
-            done = Var(f, f.const(0))
-            with f.loop(f.const(0), counts[0]) as i:
-                with f.loop(f.const(0), counts[1]) as j:
-                    with f.loop(f.const(0), counts[2]) as k:
-                        tap = [phase[f'first_{d}'] + x * n[f'tap_skip_{d}'] for d, x in zip('dhw', (i, j, k))]
-                        away = sum_of([x * n[f'filter_{d}'] for d, x in zip('dhw', tap)])
-                        f.store(f.load(element(f, filter_at, away, elem), elem), element(f, weights, done.get(), elem))
-                        done.set(done.get() + 1)
-            with f.when(taps.ne(0)):
-                invoke(f, 'pad_plane', source_at, room, tables['plane'], tables['source'])
-            invoke(f, 'plane_rows', room, places, weights, target_at, tables['phase'], tables['plane'], f.integers, taps)
-            if epilogue:                        # a forward convolution: there is one phase
-                pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
-                across = (f.const(0), f.const(1), pixels, channel, f.const(0))
-                down = (n['target_step_w'], pixels, f.const(1), f.const(0), channel)
-                invoke(f, 'finish', target_at, *(down if channels_last else across), image, f.pointers, f.integers, f.scalars)
-    phase_function(module)
-    pad_function(module, dtype)
-    rows_function(module, dtype)
-    if epilogue:
-        gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
-    return module.text()
-
-
-# ------------------------------------------------------------------------------------------------------ vectors along channels
-@remembered
-def pixels_text(dtype, epilogue=None):
-    """The module with the kernel `depthwise`, channels adjacent. Units: (image, phase, depth and height) rows of pixels. The filters are packed: of
-    each phase, panels of two vectors of channels, element (tap, lane)."""
-    elem, _, lanes = ELEMENT[dtype]
-    module = Module()
-    f = Kernel(module, 'depthwise')
-    n = Known(f, f.integers, ALL_INTS)
-    source, target, filters = (f.p(i) for i in range(3))
-    storage = f.array('i64', len(PHASE_NAMES))
-    phases = n['phases_d'] * n['phases_h'] * n['phases_w']
-    most = [(n[f'pixels_{d}'] + n[f'phases_{d}'] - 1) // n[f'phases_{d}'] for d in 'dh']
-    with f.loop(f.lo, f.hi) as unit:
-        image, number, d, h = split(f, unit, phases, most[0], most[1])
-        invoke(f, 'phase', storage, f.integers, number)
-        phase = Known(f, storage, PHASE_NAMES)
-        with f.when((d < phase['extent_d']) & (h < phase['extent_h'])):
-            numbers = split(f, number, n['phases_h'], n['phases_w'])
-            pixel = [x * n[f'phases_{k}'] + r for k, x, r in zip('dhw', (d, h, f.const(0)), numbers)]
-            to = element(f, target, image * n['target_image'] + sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
-            invoke(f, 'pixel_row', element(f, source, image * n['source_image'], elem), element(f, filters, number * n['most_k'], elem), to, storage,
-                   f.integers, d, h)
-            if epilogue:
-                row = (d * n['pixels_h'] + h) * n['pixels_w']
-                invoke(f, 'finish', to, n['target_step_w'], phase['extent_w'], n['groups'], row, f.const(0), image, f.pointers, f.integers, f.scalars)
-    phase_function(module)
-    pixel_row_function(module, dtype)
-    if epilogue:
-        gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
-    return module.text()
-
-
-def pixel_row_function(module, dtype):
-    """A row of pixels of a phase: four pixels at a time, and for them panels of channels."""
-    elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
-    f = Internal(module, 'pixel_row', [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h')])
-    source, filters, target, phase, n, d, h = f.args
-    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
-    zeros = f.array(elem, width)
-    for v in range(2):
-        f.store(f.const(0, elem, lanes), element(f, zeros, v * lanes, elem))
-    counts = [phase[f'count_{x}'] for x in 'dhw']
-    taps = counts[0] * counts[1] * counts[2]
-    begin = [x * n[f'advance_{k}'] + phase[f'start_{k}'] for k, x in zip('dh', (d, h))]
-    target_step, advance, move = n['target_step_w'] * n['phases_w'], n['advance_w'], n['tap_move_w']
-    span = (counts[2] - 1) * move
-    def group(q, across, channel, whole_panel, inside):
-        """`across` pixels from q on. whole_panel: all lanes are channels; inside: no tap is beside the source's rows."""
-        left = n['groups'] - channel
-        second = f.max(left - lanes, f.const(0))
-        panel = element(f, filters, channel * taps, elem)          # panels of `width` channels, `taps` elements each
-        here = element(f, source, channel, elem)
-        masks = [None, None] if whole_panel else [lane_mask(f, left, lanes), lane_mask(f, second, lanes)]
-        acc = [[Var(f, f.const(0, elem, lanes)) for _ in range(2)] for _ in range(across)]
-        start = q * advance + phase['start_w']
-        w_at = Var(f, panel)
-        if across > 1:
-            # Rows are far apart in memory, and each piece of one is short: what the next row of pixels reads and writes is called for here, or it arrives late
-            coming = (begin[1] + f.max((counts[1] - 1) * n['tap_move_h'], f.const(0)) + 1) * n['source_step_h'] + (start + f.max(span, f.const(0))) * n['source_step_w']
-            following = (q * n['phases_w']) * n['target_step_w'] + n['phases_h'] * n['target_step_h']
-            for p in range(across):
-                prefetch(f, element(f, here, coming + n['source_step_w'] * p, elem))
-                prefetch(f, element(f, target, channel + following + target_step * p, elem))
-        with f.loop(f.const(0), counts[0]) as i:
-            with f.loop(f.const(0), counts[1]) as j:
-                y, x = begin[0] + i * n['tap_move_d'], begin[1] + j * n['tap_move_h']
-                there = y.ult(n['source_d']) & x.ult(n['source_h'])
-                line = f.select(there, element(f, here, y * n['source_step_d'] + x * n['source_step_h'], elem), zeros)
-                step = f.select(there, n['source_step_w'], f.const(0))
-                limit = f.select(there, n['source_w'], f.const(0))
-                with f.loop(f.const(0), counts[2]) as t:
-                    place = start + t * move
-                    w = [f.load(element(f, w_at.get(), v * lanes, elem), elem, lanes) for v in range(2)]
-                    w_at.set(element(f, w_at.get(), width, elem))
-                    at = Var(f, element(f, line, place * step, elem))
-                    for p in range(across):
-                        from_ = at.get()
-                        if not inside:
-                            from_ = f.select((place + advance * p).ult(limit), from_, zeros)
-                        for v in range(2):
-                            value = f.load(element(f, from_, v * lanes, elem), elem, lanes, masks[v])
-                            acc[p][v].set(multiply_add(f, value, w[v], acc[p][v].get()))
-                        if p + 1 < across:
-                            at.set(element(f, at.get(), advance * step, elem))
-        for p in range(across):
-            for v in range(2):
-                to = element(f, target, channel + (q + p) * target_step + v * lanes, elem)
-                if whole_panel:
-                    f.store(acc[p][v].get(), to)
-                else:
-                    store_partial(f, [acc[p][v].get()], [to], (f.min(left, f.const(lanes)), second)[v], elem, lanes)
-
-    def channels(q, across, inside):
-        full = n['groups'] & -width
-        with f.loop(f.const(0), full, width) as channel:
-            group(q, across, channel, True, inside)
-        with f.when(full < n['groups']):
-            group(q, across, full, False, inside)
-    full = f.select(phase['extent_w'] < ACROSS, f.const(0), phase['extent_w'])
-    with f.loop(f.const(0), full, ACROSS) as group_at:
-        q = f.min(group_at, phase['extent_w'] - ACROSS)            # the last four may repeat some pixels: cheaper than one at a time
-        first = q * advance + phase['start_w']
-        inside = (first + f.min(span, f.const(0)) > -1) & (first + f.max(span, f.const(0)) + (ACROSS - 1) * advance < n['source_w'])
-        f.branch(inside, lambda: channels(q, ACROSS, True), lambda: channels(q, ACROSS, False))
-    with f.loop(full, phase['extent_w']) as q:
-        channels(q, 1, False)
-    return f
-
-
-# ------------------------------------------------------------------------------------------------- planes turned to vectors of channels
 def turn_function(module, dtype):
     """Rows of pixels of a vector of planes, `step` apart, to vectors of channels, those of a row one after the other; lanes beyond `channels` may hold anything. A row
     may be followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this."""
@@ -377,71 +109,249 @@ def turn_function(module, dtype):
     return f
 
 
+# ---------------------------------------------------------------------------------------------------------- forward and the input's gradient
 @remembered
-def turned_text(dtype, epilogue=None):
-    """The module with the kernel `depthwise` for planes of adjacent pixels of which a vector, with zeros around, stays in the
-    second-level cache. Units: (image, vector of channels). The filters are packed, panels of one vector. Scratch: the places of taps and of pixels' windows, the planes."""
+def windows_text(dtype, channels_last, epilogue=None):
+    """The module with the kernel `depthwise`. channels_last: the target is. Units: (phase, image, depth), and then blocks of rows and vectors of channels, of these
+    the ones that are nearer in memory fastest. The filters are packed: of each phase panels of one vector, element (tap, lane). Scratch: the taps' places, those
+    of a block's pixels in room and target, the room."""
+    elem, size, lanes = ELEMENT[dtype]
+    module = Module()
+    f = Kernel(module, 'depthwise')
+    n = Known(f, f.integers, ALL_INTS)
+    source, target, filters = (f.p(i) for i in range(3))
+    storage, described = f.array('i64', len(PHASE_NAMES)), f.array('i64', len(ROOM))
+    most = [(n[f'pixels_{d}'] + n[f'phases_{d}'] - 1) // n[f'phases_{d}'] for d in 'dhw']
+    vectors, blocks = (n['groups'] + (lanes - 1)) // lanes, (most[1] + n['block'] - 1) // n['block']
+    places = f.scratch
+    pixels = element(f, places, n['taps_d'] * n['taps_h'] * n['taps_w'], 'i64')
+    room = element(f, pixels, (n['block'] * most[2] * 2 + 15) & -8, 'i64')
+    ready = Var(f, f.const(-1))
+    with f.loop(f.lo, f.hi) as unit:
+        number, image, d, *rest = split(f, unit, n['images'], most[0], *((blocks, vectors) if channels_last else (vectors, blocks)))
+        block, vector = rest if channels_last else rest[::-1]
+        with f.when(number.ne(ready.get())):
+            ready.set(number)
+            invoke(f, 'phase', storage, f.integers, number)
+            invoke(f, 'prepare', storage, described, places, pixels, room, f.integers)
+        phase = Known(f, storage, PHASE_NAMES)
+        h, channel = block * n['block'], vector * lanes
+        with f.when((d < phase['extent_d']) & (h < phase['extent_h'])):
+            numbers = split(f, number, n['phases_h'], n['phases_w'])
+            pixel = [x * n[f'phases_{k}'] + r for k, x, r in zip('dhw', (d, h, f.const(0)), numbers)]
+            to = element(f, target, image * n['target_image'] + channel * n['target_channel'] + sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
+            taps = phase['count_d'] * phase['count_h'] * phase['count_w']
+            count, left = f.min(phase['extent_h'] - h, n['block']), f.min(n['groups'] - channel, f.const(lanes))
+            reach = f.max((phase['count_h'] - 1) * n['tap_move_h'], f.const(0)) - f.min((phase['count_h'] - 1) * n['tap_move_h'], f.const(0))
+            top = h * n['advance_h'] + phase['start_h'] + f.min((phase['count_h'] - 1) * n['tap_move_h'], f.const(0))
+            with f.when(taps.ne(0)):
+                invoke(f, 'fill', element(f, source, image * n['source_image'] + channel * n['source_channel'], elem), room, described,
+                       d * n['advance_d'] + phase['start_d'], top, (count - 1) * n['advance_h'] + reach + 1, left)
+            invoke(f, 'sum_windows', room, places, pixels, element(f, filters, number * n['most_k'] + channel * taps, elem), to, taps, count * phase['extent_w'], left,
+                   n['target_channel'])
+            if epilogue:                        # a forward convolution: there is one phase
+                at = (d * n['pixels_h'] + h) * n['pixels_w']
+                if channels_last:
+                    invoke(f, 'finish', to, n['target_step_w'], count * n['pixels_w'], left, at, channel, image, f.pointers, f.integers, f.scalars)
+                else:
+                    invoke(f, 'finish', to, n['target_channel'], left, count * n['pixels_w'], channel, at, image, f.pointers, f.integers, f.scalars)
+    phase_function(module)
+    prepare_function(module, dtype)
+    fill_function(module, dtype)
+    sum_function(module, dtype, channels_last)
+    if epilogue:
+        gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
+    return module.text()
+
+
+def prepare_function(module, dtype):
+    """The tables of a phase, and an empty room."""
+    elem, _, lanes = ELEMENT[dtype]
+    f = Internal(module, 'prepare', [('ptr', 'phase'), ('ptr', 'described'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'), ('ptr', 'n')])
+    phase, described, places, pixels, room, n = f.args
+    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
+    counts = [phase[f'count_{d}'] for d in 'dhw']
+    spans = {d: (phase[f'count_{d}'] - 1) * n[f'tap_move_{d}'] for d in 'hw'}
+    before = {d: f.min(x, f.const(0)) for d, x in spans.items()}           # from a window's first tap to its first pixel
+    rows, pitch = ((x - 1) * n[f'advance_{d}'] + f.max(spans[d], f.const(0)) - before[d] + 1 for d, x in (('h', n['block']), ('w', phase['extent_w'])))
+    describe_room(f, Integers(f, described, ROOM), n, slices=counts[0], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low=phase['start_w'] + before['w'])
+    with f.loop(f.const(0), conv.product(counts)) as t:
+        i, j, k = split(f, t, *counts[1:])
+        f.store(((i * rows + j * n['tap_move_h'] - before['h']) * pitch + k * n['tap_move_w'] - before['w']) * lanes, element(f, places, t, 'i64'))
+    at = Var(f, pixels)
+    with f.loop(f.const(0), n['block']) as row:
+        with f.loop(f.const(0), phase['extent_w']) as q:
+            f.store((row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
+            f.store(row * n['phases_h'] * n['target_step_h'] + q * n['phases_w'] * n['target_step_w'], element(f, at.get(), 1, 'i64'))
+            at.set(element(f, at.get(), 2, 'i64'))
+    zero_run(f, elem, lanes, room, counts[0] * rows * pitch * lanes)
+    return f
+
+
+def sum_function(module, dtype, channels_last):
+    """The windows of the first `count` pixels of a block, of `left` channels: eight pixels at a time."""
+    elem, size, lanes = ELEMENT[dtype]
+    f = Internal(module, 'sum_windows', [('ptr', 'room'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'panel'), ('ptr', 'target'), ('i64', 'taps'), ('i64', 'count'),
+                                         ('i64', 'left'), ('i64', 'step')])
+    room, places, pixels, panel, target, taps, count, left, step = f.args
+    square = size >= 4 and not channels_last
+    across = lanes if square else ACROSS
+
+    def place(pixel, which):
+        return f.load(element(f, pixels, pixel * 2 + which, 'i64'), 'i64')
+    with f.loop(f.const(0), count, across) as number:
+        first = f.max(f.min(number, count - across), f.const(0))           # the last ones may repeat some pixels
+        which = [f.min(first + p, count - 1) for p in range(across)]
+        here = [element(f, room, place(p, 0), elem) for p in which]
+        acc = [Var(f, f.const(0, elem, lanes)) for _ in here]
+        with f.loop(f.const(0), taps) as t:
+            away = f.load(element(f, places, t, 'i64'), 'i64')
+            w = f.load(element(f, panel, t * lanes, elem), elem, lanes)
+            for p in range(across):
+                acc[p].set(multiply_add(f, f.load(element(f, here[p], away, elem), elem, lanes), w, acc[p].get()))
+        values = [a.get() for a in acc]
+
+        def scattered(values=values, which=which):
+            for p, v in zip(which, values):
+                at = element(f, target, place(p, 1), elem)
+                for c in range(lanes):
+                    with f.when(left > c):
+                        f.store(f.extract(v, c), element(f, at, c * step, elem))
+
+        def planes(values=values, which=which):
+            for c, v in enumerate(transpose(f, values)):
+                with f.when(left > c):
+                    f.store(v, element(f, target, place(which[0], 1) + c * step, elem))
+        if channels_last:
+            store_partial(f, values, [element(f, target, place(p, 1), elem) for p in which], left, elem, lanes)
+        elif square:
+            f.branch((place(which[-1], 1) - place(which[0], 1)).eq(across - 1), planes, scattered)
+        else:
+            scattered()
+    return f
+
+
+# ------------------------------------------------------------------------------------------------ the same, in place where channels are adjacent
+@remembered
+def rows_text(dtype, epilogue=None):
+    """The module with the kernel `depthwise` for a source and a target whose channels are adjacent. Units: (phase, image, depth and height) rows of pixels. The
+    filters are packed, panels of two vectors. Scratch: the taps' places, the addresses that four pixels read, zeros for all channels."""
     elem, _, lanes = ELEMENT[dtype]
     module = Module()
     f = Kernel(module, 'depthwise')
     n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
     storage = f.array('i64', len(PHASE_NAMES))
-    invoke(f, 'phase', storage, f.integers, f.const(0))
-    phase = Known(f, storage, PHASE_NAMES)
-    extents, counts = ([phase[f'{name}_{d}'] for d in 'dhw'] for name in ('extent', 'count'))
-    pixels, taps = conv.product(extents), conv.product(counts)
-    span = [(c - 1) * n[f'tap_move_{d}'] for d, c in zip('dhw', counts)]
-    before = [f.min(x, f.const(0)) for x in span]                          # where the first of a window's pixels is, from its first tap
-    low = [phase[f'start_{d}'] + b for d, b in zip('dhw', before)]
-    sizes = [(e - 1) * n[f'advance_{d}'] + f.max(x, f.const(0)) - b + 1 for d, e, x, b in zip('dhw', extents, span, before)]
-
-    def place(index):
-        return ((index[0] * sizes[1] + index[1]) * sizes[2] + index[2]) * lanes
+    most = [(n[f'pixels_{d}'] + n[f'phases_{d}'] - 1) // n[f'phases_{d}'] for d in 'dh']
     places = f.scratch
-    windows = element(f, places, taps, 'i64')
-    room = element(f, windows, (pixels + 7) & -8, 'i64')
-    with f.loop(f.const(0), taps) as t:
-        f.store(place([x * n[f'tap_move_{d}'] - b for d, x, b in zip('dhw', split(f, t, *counts[1:]), before)]), element(f, places, t, 'i64'))
-    with f.loop(f.const(0), pixels) as p:
-        f.store(place([x * n[f'advance_{d}'] for d, x in zip('dhw', split(f, p, *extents[1:]))]), element(f, windows, p, 'i64'))
-    zero_run(f, elem, lanes, room, conv.product(sizes) * lanes)
-    # which part of the room comes from the source; the rest stays zero
-    begin = [f.max(f.const(0) - x, f.const(0)) for x in low]
-    end = [f.min(n[f'source_{d}'] - x, size) for d, x, size in zip('dhw', low, sizes)]
+    addresses = element(f, places, n['taps_d'] * n['taps_h'] * n['taps_w'], 'i64')
+    zeros = element(f, addresses, n['taps_d'] * n['taps_h'] * n['taps_w'] * ROW_PIXELS, 'i64')
+    zero_run(f, elem, lanes, zeros, n['groups'])
+    ready = Var(f, f.const(-1))
     with f.loop(f.lo, f.hi) as unit:
-        image, part = split(f, unit, (n['groups'] + (lanes - 1)) // lanes)
-        channel = part * lanes
-        channels = f.min(n['groups'] - channel, f.const(lanes))
-        from_ = element(f, source, image * n['source_image'] + channel * n['source_channel'], elem)
-        with f.loop(begin[0], end[0]) as d:
-            at = [x + y for x, y in zip(low, (d, *begin[1:]))]
-            invoke(f, 'turn', element(f, from_, sum_of([x * n[f'source_step_{k}'] for k, x in zip('dhw', at)]), elem), n['source_channel'], channels,
-                   end[1] - begin[1], n['source_step_h'], f.max(end[2] - begin[2], f.const(0)), n['source_step_w'], element(f, room, place([d, *begin[1:]]), elem), sizes[2] * lanes)
-        to = element(f, target, image * n['target_image'] + channel * n['target_channel'], elem)
-        panel = element(f, filters, channel * taps, elem)
-        with f.loop(f.const(0), pixels, lanes) as number:
-            first = f.max(f.min(number, pixels - lanes), f.const(0))       # the last vector may repeat some pixels
-            here = [element(f, room, f.load(element(f, windows, f.min(first + p, pixels - 1), 'i64'), 'i64'), elem) for p in range(lanes)]
-            acc = [Var(f, f.const(0, elem, lanes)) for _ in here]
-            with f.loop(f.const(0), taps) as t:
-                away = f.load(element(f, places, t, 'i64'), 'i64')
-                w = f.load(element(f, panel, t * lanes, elem), elem, lanes)
-                for p in range(lanes):
-                    acc[p].set(multiply_add(f, f.load(element(f, here[p], away, elem), elem, lanes), w, acc[p].get()))
-            count = f.min(pixels, f.const(lanes))
-            for c, values in enumerate(transpose(f, [a.get() for a in acc])):
-                with f.when(channels > c):
-                    store_partial(f, [values], [element(f, to, c * n['target_channel'] + first, elem)], count, elem, lanes)
-        if epilogue:
-            with f.loop(f.const(0), channels) as c:
-                invoke(f, 'finish', element(f, to, c * n['target_channel'], elem), f.const(0), f.const(1), pixels, channel + c, f.const(0), image, f.pointers,
-                       f.integers, f.scalars)
+        number, image, d, h = split(f, unit, n['images'], *most)
+        with f.when(number.ne(ready.get())):
+            ready.set(number)
+            invoke(f, 'phase', storage, f.integers, number)
+            counts = [f.load(element(f, storage, PHASE_NAMES.index(f'count_{k}'), 'i64'), 'i64') for k in 'dhw']
+            with f.loop(f.const(0), conv.product(counts)) as t:
+                moved = [x * n[f'tap_move_{k}'] * n[f'source_step_{k}'] for k, x in zip('dhw', split(f, t, *counts[1:]))]
+                f.store(sum_of(moved), element(f, places, t, 'i64'))
+        phase = Known(f, storage, PHASE_NAMES)
+        with f.when((d < phase['extent_d']) & (h < phase['extent_h'])):
+            numbers = split(f, number, n['phases_h'], n['phases_w'])
+            pixel = [x * n[f'phases_{k}'] + r for k, x, r in zip('dhw', (d, h, f.const(0)), numbers)]
+            to = element(f, target, image * n['target_image'] + sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
+            invoke(f, 'pixel_row', element(f, source, image * n['source_image'], elem), element(f, filters, number * n['most_k'], elem), to, places, addresses, zeros,
+                   storage, f.integers, d, h)
+            if epilogue:
+                row = (d * n['pixels_h'] + h) * n['pixels_w']
+                invoke(f, 'finish', to, n['target_step_w'], phase['extent_w'], n['groups'], row, f.const(0), image, f.pointers, f.integers, f.scalars)
     phase_function(module)
-    turn_function(module, dtype)
+    pixel_row_function(module, dtype)
     if epilogue:
         gemm.epilogue_function(module, 'finish', dtype, epilogue, 3, len(ALL_INTS))
     return module.text()
+
+
+def pixel_row_function(module, dtype):
+    """A row of pixels of a phase: four pixels at a time, and for them panels of channels. Inside the source a tap is read at the pixel's place plus its own; for
+    pixels at the border there is a table of addresses, of zeros where a tap is outside."""
+    elem, _, lanes = ELEMENT[dtype]
+    width = 2 * lanes
+    f = Internal(module, 'pixel_row', [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'places'), ('ptr', 'addresses'), ('ptr', 'zeros'),
+                                       ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h')])
+    source, filters, target, places, addresses, zeros, phase, n, d, h = f.args
+    phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
+    counts = [phase[f'count_{x}'] for x in 'dhw']
+    taps, extent = conv.product(counts), phase['extent_w']
+    spans = [(c - 1) * n[f'tap_move_{k}'] for k, c in zip('dhw', counts)]
+    low, high = ([g(x, f.const(0)) for x in spans] for g in (f.min, f.max))
+    begin = [x * n[f'advance_{k}'] + phase[f'start_{k}'] for k, x in zip('dh', (d, h))]
+    target_step, advance = n['target_step_w'] * n['phases_w'], n['advance_w']
+    rows_inside = f.const(1, 'i1')
+    for k, at, a, b in zip('dh', begin, low, high):
+        rows_inside = rows_inside & (at + a > -1) & (at + b < n[f'source_{k}'])
+
+    def group(q, channel, whole_panel, inside):
+        """whole_panel: all lanes are channels; inside: no tap is outside."""
+        left = n['groups'] - channel
+        second = f.max(left - lanes, f.const(0))
+        masks = [None, None] if whole_panel else [lane_mask(f, left, lanes), lane_mask(f, second, lanes)]
+        panel = element(f, filters, channel * taps, elem)          # panels of `width` channels, `taps` elements each
+        acc = [[Var(f, f.const(0, elem, lanes)) for _ in range(2)] for _ in range(ROW_PIXELS)]
+        corner = begin[0] * n['source_step_d'] + begin[1] * n['source_step_h'] + (q * advance + phase['start_w']) * n['source_step_w'] + channel
+        here = [element(f, source, corner + advance * n['source_step_w'] * p, elem) for p in range(ROW_PIXELS)]
+        if inside:
+            # Rows are far apart in memory, and each piece of one is short: what the next row of pixels reads and writes is called for here, or it arrives late
+            coming = element(f, source, corner + (high[1] + 1) * n['source_step_h'] + high[2] * n['source_step_w'], elem)
+            with f.loop(f.const(0), f.min(n['advance_h'], counts[1])) as i:
+                with f.loop(f.const(0), advance * ROW_PIXELS) as j:
+                    prefetch(f, element(f, coming, i * n['source_step_h'] + j * n['source_step_w'], elem))
+            for p in range(ROW_PIXELS):
+                prefetch(f, element(f, target, channel + (q + p) * target_step + n['phases_h'] * n['target_step_h'], elem))
+        with f.loop(f.const(0), taps) as t:
+            w = [f.load(element(f, panel, t * width + v * lanes, elem), elem, lanes) for v in range(2)]
+            if inside:
+                away = f.load(element(f, places, t, 'i64'), 'i64')
+            for p in range(ROW_PIXELS):
+                from_ = element(f, here[p], away, elem) if inside else element(f, f.load(element(f, addresses, t * ROW_PIXELS + p, 'i64'), 'ptr'), channel, elem)
+                for v in range(2):
+                    acc[p][v].set(multiply_add(f, f.load(element(f, from_, v * lanes, elem), elem, lanes, masks[v]), w[v], acc[p][v].get()))
+        for p in range(ROW_PIXELS):
+            for v in range(2):
+                to = element(f, target, channel + f.min(q + p, extent - 1) * target_step + v * lanes, elem)
+                if whole_panel:
+                    f.store(acc[p][v].get(), to)
+                else:
+                    store_partial(f, [acc[p][v].get()], [to], (f.min(left, f.const(lanes)), second)[v], elem, lanes)
+
+    def channels(q, inside):
+        full = n['groups'] & -width
+        with f.loop(f.const(0), full, width) as channel:
+            group(q, channel, True, inside)
+        with f.when(full < n['groups']):
+            group(q, full, False, inside)
+
+    def border(q):
+        at = Var(f, addresses)
+        with f.loop(f.const(0), counts[0]) as i:
+            with f.loop(f.const(0), counts[1]) as j:
+                y, x = begin[0] + i * n['tap_move_d'], begin[1] + j * n['tap_move_h']
+                line = element(f, source, y * n['source_step_d'] + x * n['source_step_h'], elem)
+                limit = f.select(y.ult(n['source_d']) & x.ult(n['source_h']), n['source_w'], f.const(0))
+                with f.loop(f.const(0), counts[2]) as t:
+                    for p in range(ROW_PIXELS):
+                        place = f.min(q + p, extent - 1) * advance + phase['start_w'] + t * n['tap_move_w']
+                        f.store(f.select(place.ult(limit), element(f, line, place * n['source_step_w'], elem), zeros), element(f, at.get(), p, 'i64'))
+                    at.set(element(f, at.get(), ROW_PIXELS, 'i64'))
+        channels(q, False)
+    with f.loop(f.const(0), extent, ROW_PIXELS) as number:
+        q = f.max(f.min(number, extent - ROW_PIXELS), f.const(0))          # the last four may repeat some pixels
+        first = q * advance + phase['start_w']
+        inside = rows_inside & (extent > ROW_PIXELS - 1) & (first + low[2] > -1) & (first + high[2] + (ROW_PIXELS - 1) * advance < n['source_w'])
+        f.branch(inside, lambda: channels(q, True), lambda: border(q))
+    return f
 
 
 # ------------------------------------------------------------------------------------------------------------------ the weight
@@ -476,6 +386,8 @@ def weight_text(dtype, turned):
                 f.store((row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
                 f.store((row * n['pixels_w'] + q) * (lanes if turned else n['gradient_step']), element(f, at.get(), 1, 'i64'))
                 at.set(element(f, at.get(), 2, 'i64'))
+    described = f.array('i64', len(ROOM))
+    describe_room(f, Integers(f, described, ROOM), n, slices=n['taps_d'], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low=n['shift_w'])
     zero_run(f, elem, lanes, room, n['taps_d'] * rows * pitch * lanes)
     with f.loop(f.lo, f.hi, SIDE_BY_SIDE) as unit:
         begin, end = unit * 2, f.min(f.min(unit + SIDE_BY_SIDE, f.hi) * 2, (n['groups'] + (lanes - 1)) // lanes)
@@ -487,7 +399,7 @@ def weight_text(dtype, turned):
                         first = (begin + v) * lanes
                         invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first * n['source_channel'], elem),
                                element(f, gradient, image * n['gradient_image'] + first * n['gradient_channel'], elem), element(f, chains, v * per_vector, elem), places, pixels, room,
-                               f.integers, d, h, f.min(n['pixels_h'] - h, n['block']), f.min(n['groups'] - first, f.const(lanes)))
+                               described, f.integers, d, h, f.min(n['pixels_h'] - h, n['block']), f.min(n['groups'] - first, f.const(lanes)))
         with f.loop(f.const(0), end - begin) as v:
             first = (begin + v) * lanes
             left = f.min(n['groups'] - first, f.const(lanes))
@@ -501,6 +413,7 @@ def weight_text(dtype, turned):
                 with f.loop(f.const(0), left) as lane:
                     f.store(f.load(element(f, sums, lane, elem), elem), element(f, target, (first + lane) * taps + t, elem))
     weight_rows_function(module, dtype, turned)
+    fill_function(module, dtype)
     return module.text()
 
 
@@ -519,25 +432,10 @@ def weight_rows_function(module, dtype, turned):
     outside; then of one chain, nine taps at a time are in registers: a pixel of the gradient is read once for them."""
     elem, _, lanes = ELEMENT[dtype]
     f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'),
-                                         ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
-    source, gradient, chains, places, pixels, room, n, d, h, count, left = f.args
+                                         ('ptr', 'described'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
+    source, gradient, chains, places, pixels, room, described, n, d, h, count, left = f.args
     n = Known(f, n, WEIGHT_INTS)
-    most_rows, rows, pitch = reach(n, 'h', n['block']), reach(n, 'h', count), reach(n, 'w', n['pixels_w'])
-    before = f.min(f.max(f.const(0) - n['shift_w'], f.const(0)), pitch)             # zeros at the head of a row
-    behind = f.max(f.min(n['source_w'] - n['shift_w'], pitch), before)              # where the source's pixels end
-
-    top = h * n['advance_h'] + n['shift_h']
-    with f.loop(f.const(0), n['taps_d']) as i:
-        y = d * n['advance_d'] + n['shift_d'] + i * n['tap_move_d']
-        there = y.ult(n['source_d'])
-        begin = f.select(there, f.min(f.max(f.const(0) - top, f.const(0)), rows), rows)
-        end = f.select(there, f.max(f.min(n['source_h'] - top, rows), begin), rows)
-        to = [element(f, room, (i * most_rows + j) * pitch * lanes, elem) for j in (f.const(0), begin, end)]
-        from_ = element(f, source, y * n['source_step_d'] + (top + begin) * n['source_step_h'] + (n['shift_w'] + before) * n['source_step_w'], elem)
-        zero_run(f, elem, lanes, to[0], begin * pitch * lanes)
-        invoke(f, 'turn', from_, n['source_channel'], left, end - begin, n['source_step_h'], behind - before, n['source_step_w'],
-               element(f, to[1], before * lanes, elem), pitch * lanes)
-        zero_run(f, elem, lanes, to[2], (rows - end) * pitch * lanes)
+    invoke(f, 'fill', source, room, described, d * n['advance_d'] + n['shift_d'], h * n['advance_h'] + n['shift_h'], reach(n, 'h', count), left)
     lines = element(f, gradient, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
 
     def add(mask, lines):
@@ -557,12 +455,11 @@ def weight_rows_function(module, dtype, turned):
                     f.store(acc[k].get(), sums[k])
 
     if turned:
-        turned_lines = element(f, room, (n['taps_d'] * most_rows * pitch + lanes) * lanes, elem)
+        turned_lines = element(f, room, (n['taps_d'] * reach(n, 'h', n['block']) * reach(n, 'w', n['pixels_w']) + lanes) * lanes, elem)
         invoke(f, 'turn', lines, n['gradient_channel'], left, f.const(1), f.const(0), count * n['pixels_w'], n['gradient_step'], turned_lines, f.const(0))
         add(None, turned_lines)
     else:
         f.branch(left.eq(lanes), lambda: add(None, lines), lambda: add(lane_mask(f, left, lanes), lines))
-    turn_function(module, dtype)
     return f
 
 
@@ -571,50 +468,37 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
     """Forward, or the input's gradient. ints: those of conv.lower_windows."""
     pr = program
     _, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
-    taps = conv.product(shape.taps)
-    pixels = conv.product(ints[f'pixels_{d}'] for d in 'dhw')
-    values = dict(zip(FILTER, (filters.strides[0], *filters.strides[2:])))
     extra = epilogue or gemm.Epilogue(None)
-    pointers = [(*source.pointer, source.offset), (*target.pointer, target.offset)]
-    adjacent = channels_last and bool(source.strides[1] == 1)
-    reach = conv.product((x - 1) * ints[f'advance_{d}'] + (t - 1) * m + 1 for d, x, t, m in zip('dhw', (ints[f'pixels_{d}'] for d in 'dhw'), shape.taps, shape.dilation))
-    turned = not channels_last and size >= 4 and bool(conv.product(phases) == 1) and bool(source.strides[4] == 1) and bool(reach <= TURNED_PIXELS)
-    if not adjacent and not turned:
-        work = pixels * (size * 2) + pr.floordiv(pixels * taps, 2)
-        units = pr.select(pr.eq(pixels, 0), 0, shape.batch * shape.groups)
-        scratch = taps * (8 + size) + 128 + size * plane_elements(pr, [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)],
-                                                                  [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')],
-                                                                  [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, lanes)
-        return [], [Step(planes_text(dtype, channels_last, epilogue=epilogue), 'depthwise', [*pointers, (*filters.pointer, filters.offset), *extra.pointers],
-                         [ints.get(k, 0) for k in INTS] + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars), units,
-                         pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), shape.batch * shape.groups * work, scratch)]
-    width = lanes if turned else 2 * lanes
-    panels = pr.ceildiv(shape.groups, width)
-    count = conv.product(phases)
-    ints = {**ints, 'most_k': panels * width * conv.product(pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')), 'depth': 1}
+    extents = [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)]
+    taps = [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')]
+    in_place = channels_last and bool(source.strides[1] == 1)
+    width = 2 * lanes if in_place else lanes
+    panels, count = pr.ceildiv(shape.groups, width), conv.product(phases)
+    ints = {**ints, 'most_k': panels * width * conv.product(taps), 'depth': 1}
     own = [ints.get(k, 0) for k in INTS]
     more = {'groups': 1, 'panels': panels, 'panel_lines': width, 'tall_panels': 0, 'lines': shape.groups, 'group_step': 0,
             'line_step': filters.strides[0], 'k_step': 0, **{f'tap_step_{d}': s for d, s in zip('dhw', filters.strides[2:])}}
     packing = Step(conv.filter_text(dtype, width), 'pack_filter', [(*filters.pointer, filters.offset), ('temporary', 0, 0)],
-                   own + [more[name] for name in conv.FILTER_INTS], [], count * panels, 16, count * panels * taps * (width * size * 3))
-    if turned:
-        units, text = shape.batch * panels, turned_text(dtype, epilogue=epilogue)
-        scratch = (taps + pixels) * 8 + 64 + (reach + lanes) * (lanes * size)
+                   own + [more[name] for name in conv.FILTER_INTS], [], count * panels, 16, count * ints['most_k'] * (size * 3))
+    if in_place:
+        block, text = 1, rows_text(dtype, epilogue=epilogue)
+        units, scratch = count * shape.batch * extents[0] * extents[1], conv.product(shape.taps) * (8 + 8 * ROW_PIXELS) + (shape.groups + width) * size
     else:
-        rows = conv.product(pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dh', phases[:2])) * count
-        units, text, scratch = shape.batch * rows, pixels_text(dtype, epilogue=epilogue), 0
-    work = pr.floordiv(shape.batch * pixels * shape.groups * (2 * size + taps), pr.max(units, 1))
-    run = Step(text, 'depthwise', [*pointers, ('temporary', 0, 0), *extra.pointers], own + [values[k] for k in FILTER] + list(extra.ints), list(extra.scalars),
-               pr.select(pr.eq(pixels * shape.groups, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)
+        block, room = block_of(pr, extents, taps, [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, TURNED_PIXELS)
+        text, units = windows_text(dtype, channels_last, epilogue=epilogue), count * shape.batch * extents[0] * pr.ceildiv(extents[1], block) * panels
+        scratch = conv.product(shape.taps) * 8 + block * extents[2] * 16 + 128 + (room + lanes) * (lanes * size)
+    work = pr.floordiv(count * shape.batch * conv.product(extents) * shape.groups * (2 * size + conv.product(taps)), pr.max(units, 1))
+    run = Step(text, 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
+               own + [block, shape.batch, *extra.ints], list(extra.scalars), pr.select(pr.eq(conv.product(extents) * shape.groups, 0), 0, units),
+               pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)
     return [count * ints['most_k'] * size], [packing, run]
 
 
-def plane_elements(pr, extents, taps, advance, moves, vector):
-    """At most so many elements has a padded plane (see PLANE)."""
-    rows = [(e - 1) * a + (t - 1) * m + 1 for e, t, a, m in zip(extents, taps, advance, moves)]
-    part = extents[2] + vector + pr.floordiv((taps[2] - 1) * moves[2], advance[2]) + 2
-    return pr.max(rows[0], 1) * pr.max(rows[1], 1) * part * advance[2] + 2 * vector
+def block_of(pr, extents, taps, advance, moves, most):
+    """(rows of pixels to a block, pixels of its room)."""
+    pitch, reach = ((x - 1) * a + (t - 1) * m + 1 for x, a, t, m in ((extents[2], advance[2], taps[2], moves[2]), (1, advance[1], taps[1], moves[1])))
+    block = pr.min(pr.max(pr.floordiv(most, pr.max(pitch * advance[1], 1)), 1), pr.max(extents[1], 1))
+    return block, pr.max(taps[0] * ((block - 1) * advance[1] + reach) * pitch, 0)
 
 
 def lower_weight(program, dtype, shape, source, gradient, target):
@@ -630,11 +514,9 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     turned = not bool(gradient.strides[1] == 1)
     units = pr.ceildiv(shape.groups, 2 * lanes)
     work = shape.batch * pixels * (2 * size + taps) * (2 * lanes)
-    pitch = (shape.result[2] - 1) * shape.stride[2] + (shape.taps[2] - 1) * shape.dilation[2] + 1
-    block = pr.min(pr.max(pr.floordiv(BLOCK_PIXELS, pr.max(pitch * shape.stride[1], 1)), 1), pr.max(shape.result[1], 1))
-    rows = (block - 1) * shape.stride[1] + (shape.taps[1] - 1) * shape.dilation[1] + 1
+    block, room = block_of(pr, shape.result, shape.taps, shape.stride, shape.dilation, BLOCK_PIXELS)
     ints['block'] = block
     tables = pr.ceildiv(taps, TOGETHER) * (TOGETHER * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size)) + block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16)
-    room = pr.max(shape.taps[0] * rows * pitch, 0) + (block * shape.result[2] if turned else 0) + 2 * lanes
+    room = room + (block * shape.result[2] if turned else 0) + 2 * lanes
     return [], [Step(weight_text(dtype, turned), 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                      [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, 64 + tables + room * (lanes * size))]
