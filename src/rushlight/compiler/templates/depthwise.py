@@ -124,8 +124,8 @@ def windows_text(dtype, channels_last, epilogue=None):
     most = [(n[f'pixels_{d}'] + n[f'phases_{d}'] - 1) // n[f'phases_{d}'] for d in 'dhw']
     vectors, blocks = (n['groups'] + (lanes - 1)) // lanes, (most[1] + n['block'] - 1) // n['block']
     places = f.scratch
-    pixels = element(f, places, n['taps_d'] * n['taps_h'] * n['taps_w'], 'i64')
-    room = element(f, pixels, (n['block'] * most[2] * 2 + 15) & -8, 'i64')
+    pixels = element(f, places, (n['taps_d'] * n['taps_h'] * n['taps_w'] + 7) & -8, 'i64')      # vectors of the room should not lie across cache lines
+    room = element(f, pixels, (n['block'] * most[2] * 2 + 7) & -8, 'i64')
     ready = Var(f, f.const(-1))
     with f.loop(f.lo, f.hi) as unit:
         number, image, d, *rest = split(f, unit, n['images'], most[0], *((blocks, vectors) if channels_last else (vectors, blocks)))
@@ -356,7 +356,7 @@ def pixel_row_function(module, dtype):
 
 # ------------------------------------------------------------------------------------------------------------------ the weight
 WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_image', 'gradient_channel', 'gradient_step') + tuple(
-    f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw') + ('block',)
+    f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw') + ('block', 'images_together')
 
 
 @remembered
@@ -381,25 +381,29 @@ def weight_text(dtype, turned):
         f.store(((i * rows + j * n['tap_move_h']) * pitch + k * n['tap_move_w']) * lanes, element(f, places, t, 'i64'))
     with f.loop(f.const(0), f.min(n['pixels_w'], f.const(CHAINS))) as chain:
         at = Var(f, element(f, pixels, chain * of_chain(f, n) * 2, 'i64'))
-        with f.loop(f.const(0), n['block']) as row:
-            with f.loop(chain, n['pixels_w'], CHAINS) as q:
-                f.store((row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
-                f.store((row * n['pixels_w'] + q) * (lanes if turned else n['gradient_step']), element(f, at.get(), 1, 'i64'))
-                at.set(element(f, at.get(), 2, 'i64'))
+        with f.loop(f.const(0), n['images_together']) as image:
+            with f.loop(f.const(0), n['block']) as row:
+                with f.loop(chain, n['pixels_w'], CHAINS) as q:
+                    f.store(image * room_of(n, lanes) + (row * n['advance_h'] * pitch + q * n['advance_w']) * lanes, at.get())
+                    line = row * n['pixels_w'] + q
+                    f.store((image * n['block'] * n['pixels_w'] + line) * lanes if turned else image * n['gradient_image'] + line * n['gradient_step'],
+                            element(f, at.get(), 1, 'i64'))
+                    at.set(element(f, at.get(), 2, 'i64'))
     described = f.array('i64', len(ROOM))
     describe_room(f, Integers(f, described, ROOM), n, slices=n['taps_d'], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low=n['shift_w'])
-    zero_run(f, elem, lanes, room, n['taps_d'] * rows * pitch * lanes)
+    zero_run(f, elem, lanes, room, n['images_together'] * room_of(n, lanes))
     with f.loop(f.lo, f.hi, SIDE_BY_SIDE) as unit:
         begin, end = unit * 2, f.min(f.min(unit + SIDE_BY_SIDE, f.hi) * 2, (n['groups'] + (lanes - 1)) // lanes)
         zero_run(f, elem, lanes, chains, per_vector * (end - begin))
-        with f.loop(f.const(0), n['images']) as image:
+        with f.loop(f.const(0), n['images'], n['images_together']) as image:
             with f.loop(f.const(0), n['pixels_d']) as d:
                 with f.loop(f.const(0), n['pixels_h'], n['block']) as h:
                     with f.loop(f.const(0), end - begin) as v:
                         first = (begin + v) * lanes
                         invoke(f, 'weight_rows', element(f, source, image * n['source_image'] + first * n['source_channel'], elem),
                                element(f, gradient, image * n['gradient_image'] + first * n['gradient_channel'], elem), element(f, chains, v * per_vector, elem), places, pixels, room,
-                               described, f.integers, d, h, f.min(n['pixels_h'] - h, n['block']), f.min(n['groups'] - first, f.const(lanes)))
+                               described, f.integers, f.min(n['images'] - image, n['images_together']), d, h, f.min(n['pixels_h'] - h, n['block']),
+                               f.min(n['groups'] - first, f.const(lanes)))
         with f.loop(f.const(0), end - begin) as v:
             first = (begin + v) * lanes
             left = f.min(n['groups'] - first, f.const(lanes))
@@ -424,18 +428,25 @@ def reach(n, d, pixels):
 
 def of_chain(f, n):
     """The most pixels of a block that a chain has."""
-    return n['block'] * ((n['pixels_w'] + (CHAINS - 1)) // CHAINS)
+    return n['images_together'] * n['block'] * ((n['pixels_w'] + (CHAINS - 1)) // CHAINS)
+
+
+def room_of(n, lanes):
+    """The elements of one image's room."""
+    return (n['taps_d'] * reach(n, 'h', n['block']) * reach(n, 'w', n['pixels_w']) + lanes) * lanes
 
 
 def weight_rows_function(module, dtype, turned):
-    """Add `count` rows of pixels from h on, of one vector of channels, to all chains. What they read is copied with zeros around it first, so that no tap is
+    """Add `count` rows of pixels from h on, of some images and one vector of channels, to all chains. What they read is copied with zeros around it first, so that no tap is
     outside; then of one chain, nine taps at a time are in registers: a pixel of the gradient is read once for them."""
     elem, _, lanes = ELEMENT[dtype]
     f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'),
-                                         ('ptr', 'described'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
-    source, gradient, chains, places, pixels, room, described, n, d, h, count, left = f.args
+                                         ('ptr', 'described'), ('ptr', 'n'), ('i64', 'images'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
+    source, gradient, chains, places, pixels, room, described, n, images, d, h, count, left = f.args
     n = Known(f, n, WEIGHT_INTS)
-    invoke(f, 'fill', source, room, described, d * n['advance_d'] + n['shift_d'], h * n['advance_h'] + n['shift_h'], reach(n, 'h', count), left)
+    with f.loop(f.const(0), images) as image:
+        invoke(f, 'fill', element(f, source, image * n['source_image'], elem), element(f, room, image * room_of(n, lanes), elem), described,
+               d * n['advance_d'] + n['shift_d'], h * n['advance_h'] + n['shift_h'], reach(n, 'h', count), left)
     lines = element(f, gradient, (d * n['pixels_h'] + h) * n['pixels_w'] * n['gradient_step'], elem)
 
     def add(mask, lines):
@@ -446,7 +457,7 @@ def weight_rows_function(module, dtype, turned):
                 sums = [element(f, chains, ((t + k) * CHAINS + chain) * lanes, elem) for k in range(TOGETHER)]
                 acc = [Var(f, f.load(at, elem, lanes)) for at in sums]
                 steps = element(f, pixels, chain * of_chain(f, n) * 2, 'i64')
-                with f.loop(f.const(0), count * ((n['pixels_w'] - chain + (CHAINS - 1)) // CHAINS)) as i:
+                with f.loop(f.const(0), images * count * ((n['pixels_w'] - chain + (CHAINS - 1)) // CHAINS)) as i:
                     x, y = (element(f, base, f.load(element(f, steps, i * 2 + k, 'i64'), 'i64'), elem) for k, base in enumerate((room, lines)))
                     y = f.load(y, elem, lanes, mask)
                     for k in range(TOGETHER):
@@ -455,8 +466,11 @@ def weight_rows_function(module, dtype, turned):
                     f.store(acc[k].get(), sums[k])
 
     if turned:
-        turned_lines = element(f, room, (n['taps_d'] * reach(n, 'h', n['block']) * reach(n, 'w', n['pixels_w']) + lanes) * lanes, elem)
-        invoke(f, 'turn', lines, n['gradient_channel'], left, f.const(1), f.const(0), count * n['pixels_w'], n['gradient_step'], turned_lines, f.const(0))
+        turned_lines = element(f, room, n['images_together'] * room_of(n, lanes), elem)
+        with f.loop(f.const(0), images) as image:
+            to = element(f, turned_lines, image * n['block'] * n['pixels_w'] * lanes, elem)
+            invoke(f, 'turn', element(f, lines, image * n['gradient_image'], elem), n['gradient_channel'], left, f.const(1), f.const(0), count * n['pixels_w'],
+                   n['gradient_step'], to, f.const(0))
         add(None, turned_lines)
     else:
         f.branch(left.eq(lanes), lambda: add(None, lines), lambda: add(lane_mask(f, left, lanes), lines))
@@ -515,8 +529,11 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     units = pr.ceildiv(shape.groups, 2 * lanes)
     work = shape.batch * pixels * (2 * size + taps) * (2 * lanes)
     block, room = block_of(pr, shape.result, shape.taps, shape.stride, shape.dilation, BLOCK_PIXELS)
-    ints['block'] = block
-    tables = pr.ceildiv(taps, TOGETHER) * (TOGETHER * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size)) + block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16)
-    room = room + (block * shape.result[2] if turned else 0) + 2 * lanes
+    # of small images some at a time, or the chains would move to and from memory more often than pixels do; they are summed depth by depth otherwise
+    whole = pr.eq(shape.result[0], 1) * pr.eq(block, shape.result[1])
+    together = pr.select(whole, pr.min(pr.max(pr.floordiv(BLOCK_PIXELS, pr.max(room, 1)), 1), pr.max(shape.batch, 1)), 1)
+    ints.update(block=block, images_together=together)
+    tables = pr.ceildiv(taps, TOGETHER) * (TOGETHER * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size)) + together * block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16)
+    room = together * (room + lanes + (block * shape.result[2] if turned else 0)) + 2 * lanes
     return [], [Step(weight_text(dtype, turned), 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                      [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, 64 + tables + room * (lanes * size))]
