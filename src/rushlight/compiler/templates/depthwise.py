@@ -209,17 +209,17 @@ def sum_function(module, dtype, channels_last):
             w = f.load(element(f, panel, t * lanes, elem), elem, lanes)
             for p in range(across):
                 acc[p].set(multiply_add(f, f.load(element(f, here[p], away, elem), elem, lanes), w, acc[p].get()))
-        values = [a.get() for a in acc]
+        values = transpose(f, [a.get() for a in acc]) if square else [a.get() for a in acc]
 
         def scattered(values=values, which=which):
-            for p, v in zip(which, values):
-                at = element(f, target, place(p, 1), elem)
-                for c in range(lanes):
-                    with f.when(left > c):
-                        f.store(f.extract(v, c), element(f, at, c * step, elem))
+            at = [element(f, target, place(p, 1), elem) for p in which]
+            for c in range(lanes):
+                with f.when(left > c):
+                    for p in range(across):
+                        f.store(f.extract(values[c], p) if square else f.extract(values[p], c), element(f, at[p], c * step, elem))
 
         def planes(values=values, which=which):
-            for c, v in enumerate(transpose(f, values)):
+            for c, v in enumerate(values):
                 with f.when(left > c):
                     f.store(v, element(f, target, place(which[0], 1) + c * step, elem))
         if channels_last:
