@@ -7,7 +7,8 @@ the same order.
 **The machine code.** Vectors run along channels, whatever the layout: along a row of seven or fourteen pixels they would be half empty, and a stride would leave
 holes in them. What a block of rows of pixels reads is copied into a *room* first: vectors of channels, pixel by pixel, with zeros around, so that no tap is outside.
 Where channels are adjacent (channels_last) that is a plain copy, where pixels are (NCHW) squares are transposed in registers. Of the room each tap of each pixel is
-one load, at a place that is the pixel's plus the tap's; both are in tables.
+one load, at a place that is the pixel's plus the tap's; both are in tables. Where channels are adjacent in source and target, forward and input read in place:
+copying would be a quarter of the work.
 
 Windows and phases are those of conv.py.
 """
@@ -22,6 +23,7 @@ ACROSS = 8                                                              # pixels
 ROW_PIXELS = 4                                                          # in place
 CHAINS = 8                                                              # of a weight
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
+CALLS = 8                                                               # of a weight's kernel at most: threads share the work, but each has units side by side
 SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
 BLOCK_PIXELS = 512                                                      # of a room that is read for each chain: half the first-level cache
 TURNED_PIXELS = 4096                                                    # of a room that is read once: a quarter of the second-level cache
@@ -501,10 +503,11 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
         block, room = block_of(pr, extents, taps, [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, TURNED_PIXELS)
         text, units = windows_text(dtype, channels_last, epilogue=epilogue), count * shape.batch * extents[0] * pr.ceildiv(extents[1], block) * panels
         scratch = conv.product(shape.taps) * 8 + block * extents[2] * 16 + 128 + (room + lanes) * (lanes * size)
+    least = 1 if in_place else pr.ceildiv(units, conv.UNITS)       # units to a call: each prepares tables and clears its room
     work = pr.floordiv(count * shape.batch * conv.product(extents) * shape.groups * (2 * size + conv.product(taps)), pr.max(units, 1))
     run = Step(text, 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
                own + [block, shape.batch, *extra.ints], list(extra.scalars), pr.select(pr.eq(conv.product(extents) * shape.groups, 0), 0, units),
-               pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, scratch)
+               pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), least), units * work, scratch)
     return [count * ints['most_k'] * size], [packing, run]
 
 
@@ -536,4 +539,4 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     tables = pr.ceildiv(taps, TOGETHER) * (TOGETHER * (8 + CHAINS * 2 * SIDE_BY_SIDE * lanes * size)) + together * block * pr.ceildiv(shape.result[2], CHAINS) * (CHAINS * 16)
     room = together * (room + lanes + (block * shape.result[2] if turned else 0)) + 2 * lanes
     return [], [Step(weight_text(dtype, turned), 'depthwise_weight', [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
-                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.max(pr.floordiv(1 << 15, pr.max(work, 1)), 1), units * work, 64 + tables + room * (lanes * size))]
+                     [ints[k] for k in WEIGHT_INTS], [], pr.select(pr.eq(taps, 0), 0, units), pr.ceildiv(units, CALLS), units * work, 64 + tables + room * (lanes * size))]
