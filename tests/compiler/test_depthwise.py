@@ -11,6 +11,7 @@ CASES = {                     # batch, channels, extent, taps, options
     "7x7, one image": (1, 24, (7, 7), (3, 3), {"padding": 1}),
     "7x7, more images than are summed together": (13, 20, (7, 7), (3, 3), {"padding": 1}),
     "fewer pixels than a vector": (2, 19, (2, 3), (3, 3), {"padding": 1}),
+    "two pixels to a phase": (2, 9, (3, 5), (3, 3), {"padding": 1, "stride": 3}),
     "one pixel": (3, 9, (1, 1), (3, 3), {"padding": 1}),
     "narrow": (2, 17, (12, 2), (3, 1), {"padding": (1, 0)}),
     "more padding than taps": (2, 33, (5, 4), (3, 2), {"padding": (5, 3)}),

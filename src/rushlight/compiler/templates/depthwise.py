@@ -227,7 +227,8 @@ def sum_function(module, dtype, channels_last):
         if channels_last:
             store_partial(f, values, [element(f, target, place(p, 1), elem) for p in which], left, elem, lanes)
         elif square:
-            f.branch((place(which[-1], 1) - place(which[0], 1)).eq(across - 1), planes, scattered)
+            adjacent = (count > across - 1) & (place(which[-1], 1) - place(which[0], 1)).eq(across - 1)
+            f.branch(adjacent, planes, scattered)
         else:
             scattered()
     return f
