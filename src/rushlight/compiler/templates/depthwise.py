@@ -4,8 +4,8 @@
 to eight chains by their width index mod 8, each over (image, depth, height, width); the chains are folded by halving. All layouts follow
 the same order.
 
-**The machine code.** Vectors run along channels, whatever the layout: along a row of seven or fourteen pixels they would be half empty, and a stride would leave
-holes in them. What a block of rows of pixels reads is copied into a *room* first: vectors of channels, pixel by pixel, with zeros around, so that no tap is outside.
+**The machine code.** Vectors run along channels, whatever the layout: along pixels each short row would be a masked vector to copy and to store in pieces, and a
+stride would leave holes in it. What a block of rows of pixels reads is copied into a *room* first: vectors of channels, pixel by pixel, with zeros around, so that no tap is outside.
 Where channels are adjacent (channels_last) that is a plain copy, where pixels are (NCHW) squares are transposed in registers. Of the room each tap of each pixel is
 one load, at a place that is the pixel's plus the tap's; both are in tables. Where channels are adjacent in source and target, forward and input read in place,
 which takes 0.5 to 0.85 of the time.
@@ -28,8 +28,8 @@ SIDE_BY_SIDE = 16                                                       # units 
 BLOCK_PIXELS = 512                                                      # of a room that is read for each chain: half the first-level cache
 TURNED_PIXELS = 4096                                                    # of a room that is read once: a quarter of the second-level cache
 
-# A room: of each tap of the depth `rows` rows of `pitch` pixels, the first in column `low`. And where it is filled from:
-ROOM = ('slices', 'slice_move', 'rows', 'pitch', 'low', 'source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'step_channel')
+# A room: of each tap of the depth `rows` rows of `pitch` pixels. low: where in the source it begins, of the first block; reach: the rows that a row of pixels reads.
+ROOM = ('slices', 'slice_move', 'rows', 'pitch', 'low_h', 'low_w', 'reach', 'source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'step_channel')
 
 
 # -------------------------------------------------------------------------------------------------------------------------- the room
@@ -48,8 +48,8 @@ def fill_function(module, dtype):
     f = Internal(module, 'fill', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'described'), ('i64', 'd'), ('i64', 'top'), ('i64', 'rows'), ('i64', 'left')])
     source, room, described, d, top, rows, left = f.args
     n = Known(f, described, ROOM)
-    before = f.min(f.max(f.const(0) - n['low'], f.const(0)), n['pitch'])            # zeros at the head of a row
-    behind = f.max(f.min(n['source_w'] - n['low'], n['pitch']), before)             # where the source's pixels end
+    before = f.min(f.max(f.const(0) - n['low_w'], f.const(0)), n['pitch'])            # zeros at the head of a row
+    behind = f.max(f.min(n['source_w'] - n['low_w'], n['pitch']), before)             # where the source's pixels end
     first = f.min(f.max(f.const(0) - top, f.const(0)), rows)
     last = f.max(f.min(n['source_h'] - top, rows), first)
     with f.loop(f.const(0), n['slices']) as i:
@@ -57,7 +57,7 @@ def fill_function(module, dtype):
         there = y.ult(n['source_d'])
         begin, end = f.select(there, first, rows), f.select(there, last, rows)
         to = [element(f, room, (i * n['rows'] + j) * n['pitch'] * lanes, elem) for j in (f.const(0), begin, end)]
-        from_ = element(f, source, y * n['step_d'] + (top + begin) * n['step_h'] + (n['low'] + before) * n['step_w'], elem)
+        from_ = element(f, source, y * n['step_d'] + (top + begin) * n['step_h'] + (n['low_w'] + before) * n['step_w'], elem)
         zero_run(f, elem, lanes, to[0], begin * n['pitch'] * lanes)
         invoke(f, 'turn', from_, n['step_channel'], left, end - begin, n['step_h'], behind - before, n['step_w'], element(f, to[1], before * lanes, elem), n['pitch'] * lanes)
         zero_run(f, elem, lanes, to[2], (rows - end) * n['pitch'] * lanes)
@@ -144,11 +144,10 @@ def windows_text(dtype, channels_last, epilogue=None):
             to = element(f, target, image * n['target_image'] + channel * n['target_channel'] + sum_of([x * n[f'target_step_{k}'] for k, x in zip('dhw', pixel)]), elem)
             taps = phase['count_d'] * phase['count_h'] * phase['count_w']
             count, left = f.min(phase['extent_h'] - h, n['block']), f.min(n['groups'] - channel, f.const(lanes))
-            reach = f.max((phase['count_h'] - 1) * n['tap_move_h'], f.const(0)) - f.min((phase['count_h'] - 1) * n['tap_move_h'], f.const(0))
-            top = h * n['advance_h'] + phase['start_h'] + f.min((phase['count_h'] - 1) * n['tap_move_h'], f.const(0))
             with f.when(taps.ne(0)):
+                low, reach = (f.load(element(f, described, ROOM.index(name), 'i64'), 'i64') for name in ('low_h', 'reach'))
                 invoke(f, 'fill', element(f, source, image * n['source_image'] + channel * n['source_channel'], elem), room, described,
-                       d * n['advance_d'] + phase['start_d'], top, (count - 1) * n['advance_h'] + reach + 1, left)
+                       d * n['advance_d'] + phase['start_d'], h * n['advance_h'] + low, (count - 1) * n['advance_h'] + reach, left)
             invoke(f, 'sum_windows', room, places, pixels, element(f, filters, number * n['most_k'] + channel * taps, elem), to, taps, count * phase['extent_w'], left,
                    n['target_channel'])
             if epilogue:                        # a forward convolution: there is one phase
@@ -173,10 +172,12 @@ def prepare_function(module, dtype):
     phase, described, places, pixels, room, n = f.args
     phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
     counts = [phase[f'count_{d}'] for d in 'dhw']
-    spans = {d: (phase[f'count_{d}'] - 1) * n[f'tap_move_{d}'] for d in 'hw'}
+    spans = {d: f.max(phase[f'count_{d}'] - 1, f.const(0)) * n[f'tap_move_{d}'] for d in 'hw'}
     before = {d: f.min(x, f.const(0)) for d, x in spans.items()}           # from a window's first tap to its first pixel
-    rows, pitch = ((x - 1) * n[f'advance_{d}'] + f.max(spans[d], f.const(0)) - before[d] + 1 for d, x in (('h', n['block']), ('w', phase['extent_w'])))
-    describe_room(f, Integers(f, described, ROOM), n, slices=counts[0], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low=phase['start_w'] + before['w'])
+    reach = {d: f.max(x, f.const(0)) - before[d] + 1 for d, x in spans.items()}
+    rows, pitch = (n['block'] - 1) * n['advance_h'] + reach['h'], (phase['extent_w'] - 1) * n['advance_w'] + reach['w']
+    describe_room(f, Integers(f, described, ROOM), n, slices=counts[0], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low_h=phase['start_h'] + before['h'],
+                  low_w=phase['start_w'] + before['w'], reach=reach['h'])
     with f.loop(f.const(0), conv.product(counts)) as t:
         i, j, k = split(f, t, *counts[1:])
         f.store(((i * rows + j * n['tap_move_h'] - before['h']) * pitch + k * n['tap_move_w'] - before['w']) * lanes, element(f, places, t, 'i64'))
@@ -393,7 +394,8 @@ def weight_text(dtype, turned):
                             element(f, at.get(), 1, 'i64'))
                     at.set(element(f, at.get(), 2, 'i64'))
     described = f.array('i64', len(ROOM))
-    describe_room(f, Integers(f, described, ROOM), n, slices=n['taps_d'], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low=n['shift_w'])
+    describe_room(f, Integers(f, described, ROOM), n, slices=n['taps_d'], slice_move=n['tap_move_d'], rows=rows, pitch=pitch, low_h=n['shift_h'],
+                  low_w=n['shift_w'], reach=reach(n, 'h', 1))
     zero_run(f, elem, lanes, room, n['images_together'] * room_of(n, lanes))
     with f.loop(f.lo, f.hi, SIDE_BY_SIDE) as unit:
         begin, end = unit * 2, f.min(f.min(unit + SIDE_BY_SIDE, f.hi) * 2, (n['groups'] + (lanes - 1)) // lanes)
