@@ -156,8 +156,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     pr = program
     if depthwise(shape):
         from rushlight.compiler.templates import depthwise as direct
-        last = bool(source.strides[1] == 1) and bool(gradient.strides[1] == 1)
-        return direct.lower_weight(pr, dtype, shape, source, gradient, target, last)
+        return direct.lower_weight(pr, dtype, shape, source, gradient, target)
     _, size, lanes = ELEMENT[dtype]
     width = 2 * lanes
     lines = shape.channels * product(shape.taps)
