@@ -25,7 +25,7 @@ def x():
     (lambda x: rl.mul(x, x, x), "mul() takes 2 positional arguments but 3 were given"),
     (lambda x: rl.mul(x, x, foo=1), "mul() got an unexpected keyword argument 'foo'"),
     (lambda x: rl.mul(x, input=x), "mul() got multiple values for argument 'input'"),
-    (lambda x: rl.mul(1, 2), "mul(): argument 'input' (position 1) must be Tensor, not int"),
+    (lambda x: rl.xlogy(1, 2), "xlogy(): argument 'input' (position 1) must be Tensor, not int"),
     (lambda x: rl.mul(x, x, out=5), "mul(): argument 'out' must be Tensor, not int"),
     (lambda x: rl.neg(), 'neg() missing 1 required positional arguments: "input"'),
     (lambda x: rl.softmax(x, "a"), "softmax(): argument 'dim' (position 2) must be int, not str"),
