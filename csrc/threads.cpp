@@ -1,4 +1,6 @@
-// One pool of threads for all kernels. Work is cut into chunks of `grain` units, by shape only; which thread runs a chunk never matters.
+// One pool of threads for all kernels. Work is cut into chunks of `grain` units, by shape only; which thread runs a chunk never matters for the result.
+// It matters for the caches: each thread begins with its own share of consecutive chunks, the same at every call, so that what one kernel left in a core's
+// cache the next finds there. Who is done takes chunks from the others' shares.
 //
 // A job lives in the pool while its caller is inside pool_run. Workers enter it by raising `inside` and then looking whether it is still `open`; the
 // caller closes it and waits until nobody is inside. So a worker that wakes late does no harm, and no job waits for a sleeping worker.
@@ -37,7 +39,8 @@ static int64_t run_range(Kernel kernel, char** p, const int64_t* n, const Scalar
 }
 
 // --------------------------------------------------------------------------------------------------------------- the pool
-struct Job { Kernel kernel; char** p; const int64_t* n; const Scalar* s; int64_t scratch, units, grain, chunks; };
+struct Job { Kernel kernel; char** p; const int64_t* n; const Scalar* s; int64_t scratch, units, grain; };
+struct alignas(64) Share { std::atomic<int64_t> next{0}; int64_t end = 0; };      // chunks; a cache line of its own, since every chunk writes to it
 
 struct Pool {
   std::atomic<bool> busy{false};             // some caller owns the pool
@@ -47,7 +50,7 @@ struct Pool {
   std::atomic<int> asleep{0};
   std::atomic<bool> stop{false};
   Job job;
-  std::atomic<int64_t> next{0};              // next chunk
+  std::vector<Share> shares;                 // of the caller, then of each worker
   std::atomic<int64_t> failed{INT64_MAX};    // lowest chunk that failed so far
   int64_t status = 0;                        // of that chunk, guarded by `lock`
   std::mutex lock;
@@ -66,12 +69,12 @@ static int default_threads() {
 }
 int pool_threads() { return g_threads ? g_threads : (g_threads = default_threads()); }
 
-static void work(Pool* pool) {
+static void take_chunks(Pool* pool, Share& share) {
   const Job& j = pool->job;
   for (;;) {
-    int64_t chunk = pool->next.fetch_add(1, std::memory_order_relaxed);
+    int64_t chunk = share.next.fetch_add(1, std::memory_order_relaxed);
     // A chunk after a failed one cannot change the answer; one before it can.
-    if (chunk >= j.chunks || chunk > pool->failed.load(std::memory_order_relaxed)) return;
+    if (chunk >= share.end || chunk > pool->failed.load(std::memory_order_relaxed)) return;
     int64_t lo = chunk * j.grain, hi = std::min(lo + j.grain, j.units);
     int64_t status = run_range(j.kernel, j.p, j.n, j.s, j.scratch, lo, hi);
     if (RL_LIKELY(!status)) continue;
@@ -80,7 +83,12 @@ static void work(Pool* pool) {
   }
 }
 
-static void worker(Pool* pool) {
+static void work(Pool* pool, size_t own) {
+  size_t n = pool->shares.size();
+  for (size_t i = 0; i < n; i++) take_chunks(pool, pool->shares[(own + i) % n]);
+}
+
+static void worker(Pool* pool, size_t own) {
   uint64_t seen = 0;
   // A worker that is done early waits for the caller's last chunk and for Python's next call. Sleeping in between costs a wake-up of 50 to 100
   // microseconds on a virtual machine: half of a product of 256x256. After the first moments it yields, so that others get the core if they want it.
@@ -102,7 +110,7 @@ static void worker(Pool* pool) {
     if (pool->stop.load()) return;
     seen = pool->generation.load(std::memory_order_acquire);
     pool->inside.fetch_add(1);
-    if (pool->open.load()) work(pool);
+    if (pool->open.load()) work(pool, own);
     pool->inside.fetch_sub(1);
   }
 }
@@ -115,8 +123,9 @@ static Pool* pool_ready(int threads) {
     static bool registered = false;
     if (!registered) { registered = true; platform::after_fork_in_child(pool_after_fork); }
     pool = new Pool();
+    pool->shares = std::vector<Share>((size_t)threads);
     try {
-      for (int i = 1; i < threads; i++) pool->workers.emplace_back(worker, pool);
+      for (int i = 1; i < threads; i++) pool->workers.emplace_back(worker, pool, (size_t)i);
     } catch (...) {}                         // fewer workers than wished: the caller's own thread always works
     g_pool.store(pool, std::memory_order_release);
   }
@@ -149,8 +158,13 @@ int64_t pool_run(Kernel kernel, char** p, const int64_t* n, const Scalar* s, int
   if (!parallel || units <= grain || (threads = pool_threads()) < 2) return run_range(kernel, p, n, s, scratch_bytes, 0, units);
   Pool* pool = pool_ready(threads);
   if (pool->busy.exchange(true, std::memory_order_acquire)) return run_range(kernel, p, n, s, scratch_bytes, 0, units);
-  pool->job = Job{kernel, p, n, s, scratch_bytes, units, grain, (units + grain - 1) / grain};
-  pool->next.store(0, std::memory_order_relaxed);
+  pool->job = Job{kernel, p, n, s, scratch_bytes, units, grain};
+  int64_t chunks = (units + grain - 1) / grain, shares = (int64_t)pool->shares.size(), next = 0;
+  for (int64_t i = 0; i < shares; i++) {
+    Share& share = pool->shares[(size_t)i];
+    share.next.store(next, std::memory_order_relaxed);
+    share.end = next += chunks / shares + (i < chunks % shares);
+  }
   pool->failed.store(INT64_MAX, std::memory_order_relaxed);
   pool->status = 0;
   pool->open.store(true);
@@ -159,7 +173,7 @@ int64_t pool_run(Kernel kernel, char** p, const int64_t* n, const Scalar* s, int
     { std::lock_guard<std::mutex> hold(pool->lock); }               // a worker between its test and its sleep must not miss the call
     pool->wake.notify_all();
   }
-  work(pool);
+  work(pool, 0);
   pool->open.store(false);
   for (int spins = 0; pool->inside.load(); spins++) if (spins > 1000) std::this_thread::yield();
   int64_t status = pool->failed.load(std::memory_order_relaxed) == INT64_MAX ? 0 : pool->status;
