@@ -43,6 +43,9 @@ void Call::release() {
 void append_encoded(Call& c, const Encoded& e) {
   if (RL_LIKELY(e.one_word)) { c.static_words[c.nstatic++] = e.statics[0]; return; }
   for (uint64_t w : e.statics) c.static_words[c.nstatic++] = w;
+  append_others(c, e);
+}
+void append_others(Call& c, const Encoded& e) {
   for (int64_t y : e.syms) c.syms[c.nsym++] = y;
   for (const Scalar& s : e.scalars) c.scalars[c.nscalar++] = s;
   for (int i = 0; i < e.tensors; i++) c.t[c.nt++] = nullptr;

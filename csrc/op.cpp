@@ -134,9 +134,19 @@ static bool read_signature(PyObject* o, Op* op) {
   for (auto& p : sig.params) { number_or_tensor |= p.kind == ParamKind::TensorOrScalar; tensor |= p.kind == ParamKind::Tensor || p.kind == ParamKind::TensorList; }
   sig.needs_tensor = number_or_tensor && !tensor;
   sig.plain_from = (int)sig.params.size();
-  for (; sig.plain_from && sig.params[sig.plain_from - 1].fallback && sig.params[sig.plain_from - 1].encoded.one_word; sig.plain_from--)
-    sig.plain_words.insert(sig.plain_words.begin(), sig.params[sig.plain_from - 1].encoded.statics[0]);
-  if (sig.params.size() > Call::INLINE) sig.plain_from = INT_MAX;      // parse_plain asks for no more room than there is
+  Encoded tail;
+  sig.tails.push_back(tail);
+  for (; sig.plain_from && sig.params[sig.plain_from - 1].fallback; sig.plain_from--) {
+    const Encoded& e = sig.params[sig.plain_from - 1].encoded;
+    tail.statics.insert(tail.statics.begin(), e.statics.begin(), e.statics.end());
+    tail.syms.insert(tail.syms.begin(), e.syms.begin(), e.syms.end());
+    tail.scalars.insert(tail.scalars.begin(), e.scalars.begin(), e.scalars.end());
+    tail.tensors += e.tensors;
+    tail.only_words = tail.syms.empty() && tail.scalars.empty() && !tail.tensors;
+    sig.tails.insert(sig.tails.begin(), tail);
+  }
+  // parse_plain asks for no more room than there is: two words for a parameter, and lists look for theirs
+  if (sig.params.size() > Call::INLINE || tail.statics.size() > 16 || tail.syms.size() > 16 || tail.scalars.size() > Call::SCALARS) sig.plain_from = INT_MAX;
   op->signatures->push_back(std::move(sig));
   return true;
 }

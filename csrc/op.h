@@ -13,6 +13,7 @@ enum class ParamKind : uint8_t {
 struct Encoded {
   std::vector<uint64_t> statics; std::vector<int64_t> syms; std::vector<Scalar> scalars; int tensors = 0;   // tensors: nulls
   bool one_word = false;                   // one static and nothing else: most defaults
+  bool only_words = true;                  // nothing but statics
 };
 
 struct Param {
@@ -35,8 +36,8 @@ struct Signature {
   int positional = 0;        // how many may be given by position
   int required = 0;
   bool has_written = false;
-  int plain_from = 0;        // every parameter from here on has a default that is one word
-  std::vector<uint64_t> plain_words;       // those words
+  int plain_from = 0;        // every parameter from here on has a default
+  std::vector<Encoded> tails;              // the defaults of all parameters from plain_from on, from the next on, and so on
   bool needs_tensor = false; // numbers are allowed everywhere, but not everywhere at once: `add(1, 2)` is no call
   ReturnKind returns = ReturnKind::One;
   PyTypeObject* result_type = nullptr;     // a named tuple, or null
@@ -86,6 +87,7 @@ bool parse_param_type(const char* text, Param*);
 bool encode_default(const Op*, Param*);
 std::string param_type_text(const Param&);                      // "tuple of ints", "Number", …: torch's words
 void append_encoded(Call&, const Encoded&);
+void append_others(Call&, const Encoded&);            // what is not a static word
 bool has_torch_function(PyObject*);
 bool scalar_from(PyObject*, Scalar*, ScalarKind*);              // Python numbers, numpy scalars; false without an error if it is neither
 PyObject* call_params(const Call&);                             // the `params` of a compile request; new

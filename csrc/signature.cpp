@@ -253,35 +253,66 @@ static RL_APART void raise_no_match(const Given& g) {
 }
 
 // -------------------------------------------------------------------------------------------------------------- parsing
-// By position alone, each argument a tensor, a truth value or a small integer that is part of the key, for the op's first signature.
+// A list of small integers, given as a tuple or (spread) one by one: where the words go on; null: it is something else, or there is no room for it here.
+static RL_APART uint64_t* plain_list(const Signature& sig, const Param& p, PyObject* const* items, Py_ssize_t n, bool spread, Call& c, uint64_t* words) {
+  if (!spread) {
+    if (!PyTuple_Check(*items)) return nullptr;
+    n = PyTuple_GET_SIZE(*items);
+    items = &PyTuple_GET_ITEM(*items, 0);
+  }
+  if (words - c.static_words + n + 2 * (Py_ssize_t)sig.params.size() + 16 > Call::WORDS || c.nsym + n + 16 > Call::WORDS) return nullptr;
+  *words++ = (uint64_t)n;
+  bool sym = p.kind == ParamKind::SymIntList;
+  for (PyObject* const* end = items + n; items != end; items++) {
+    int64_t value;
+    if (!small_int(*items, &value)) return nullptr;
+    if (sym) c.syms[c.nsym++] = value; else *words++ = (uint64_t)value;
+  }
+  return words;
+}
+
+// By position alone, each argument a tensor, a truth value, a small integer that is part of the key or a list of small integers, for the op's first signature.
 bool parse_plain(const Face* face, PyObject* const* args, Py_ssize_t nargs, Call& c) {
   const Signature& sig = face->op->signatures->front();
-  if (RL_UNLIKELY(nargs < sig.plain_from || nargs > sig.positional)) return false;
+  if (RL_UNLIKELY(nargs < sig.plain_from || (nargs > sig.positional && !takes_varargs(sig, face->is_method)))) return false;
   Tensor** t = c.t;
   uint64_t* words = c.static_words;
   const Param* p = sig.params.data();
+  size_t given = (size_t)nargs;
   for (PyObject* const* end = args + nargs; args != end; args++, p++) {
     PyObject* v = *args;
     int64_t value = 0;
     if (p->kind == ParamKind::Tensor) {
       if (RL_UNLIKELY(!is_exact(v))) {
-        if (v != Py_None || !p->optional) return false;
+        if (v != Py_None || !p->optional) goto otherwise;
         v = nullptr;
       }
       *t++ = (Tensor*)v;
     } else if (p->kind == ParamKind::TensorOrScalar) {
-      if (!is_exact(v)) return false;
+      if (!is_exact(v)) goto otherwise;
       *words++ = 0;
       *t++ = (Tensor*)v;
     } else if (p->kind == ParamKind::Int ? small_int(v, &value) : p->kind == ParamKind::Bool && !p->face_only && PyBool_Check(v)) {
       if (p->optional) *words++ = 1;
       *words++ = p->kind == ParamKind::Int ? (uint64_t)value : v == Py_True;
-    } else return false;
+    } else if (p->kind == ParamKind::SymIntList || p->kind == ParamKind::IntList) {
+      bool spread = takes_varargs(sig, face->is_method) && !(PyTuple_Check(v) && nargs == sig.positional);       // `x.view(2, 3)`
+      if (!(words = plain_list(sig, *p, args, end - args, spread, c, words))) goto otherwise;
+      if (spread) { given = (size_t)sig.positional; break; }
+    } else goto otherwise;
   }
-  for (size_t i = (size_t)(nargs - sig.plain_from), n = sig.plain_words.size(); i < n; i++) *words++ = sig.plain_words[i];
-  c.nt = (int)(t - c.t);
-  c.nstatic = (int)(words - c.static_words);
-  return true;       // also where the signature needs a tensor: a `Tensor|Scalar` has no default of one word, so a tensor was given for it
+  if (RL_UNLIKELY(sig.needs_tensor && t == c.t)) goto otherwise;
+  {
+    const Encoded& tail = sig.tails[given - (size_t)sig.plain_from];
+    for (uint64_t w : tail.statics) *words++ = w;
+    c.nt = (int)(t - c.t);
+    c.nstatic = (int)(words - c.static_words);
+    if (!tail.only_words) append_others(c, tail);
+  }
+  return true;
+otherwise:
+  c.nsym = 0;
+  return false;
 }
 
 ParseResult parse_call(Face* face, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Call& c, PyObject** out) {

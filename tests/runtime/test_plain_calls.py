@@ -22,6 +22,12 @@ CALLS = {
     "truth values": (rl.argmax, (rows(), 1, True), ("input", "dim", "keepdim")),
     "number or tensor, a tensor": (rl.add, (rows(), rl.ones(4)), ("input", "other")),
     "number or tensor, a number": (rl.add, (rows(), 2.5), ("input", "other")),
+    "a list and defaults that are numbers": (F.layer_norm, (rows(), (4,)), ("input", "normalized_shape")),
+    "a list among tensors": (F.layer_norm, (rows(), (4,), rl.ones(4), None), ("input", "normalized_shape", "weight", "bias")),
+    "a list of a size": (rl.reshape, (rows(), rl.zeros(2, 6).shape), ("input", "shape")),
+    "a list that is no tuple": (rl.reshape, (rows(), [2, 6]), ("input", "shape")),
+    "an empty list": (rl.sum, (rows(), ()), ("input", "dim")),
+    "defaults that are absent tensors": (F.cross_entropy, (rows(), rl.tensor([0, 1, 3])), ("input", "target")),
     "second signature": (rl.max, (rows(), 1), ("input", "dim")),
     "second signature, two tensors": (rl.max, (rows(), rl.ones(3, 4)), ("input", "other")),
 }
@@ -45,6 +51,20 @@ def test_what_is_no_small_integer_is_judged_by_the_whole_parser(value):
         try: said.append(call().tolist())
         except Exception as error: said.append((type(error), str(error).replace(" (position 2)", "")))
     assert said[0] == said[1]
+
+
+def test_sizes_one_by_one():
+    x = rows()
+    for method, sizes in ((x.view, (2, 6)), (x.reshape, (2, -1)), (x.repeat, (2, 1)), (x.permute, (1, 0)), (x.tile, (2,)), (x.new_zeros, (2, 3))):
+        spread, listed = method(*sizes), method(sizes)
+        assert spread.shape == listed.shape == method(list(sizes)).shape and spread.stride() == listed.stride() and rl.equal(spread, listed)
+    assert rl.zeros(2, 3).shape == rl.zeros((2, 3)).shape == (2, 3) and rl.zeros(()).shape == ()
+    assert x.view(*[1] * 60, 12).ndim == 61                  # more than a call has room for without asking
+    assert x.view(rl.tensor(2), 6).shape == (2, 6)
+    for sizes in (((2, 6), 1), (2, (6,)), (2.0, 6), (2, "6"), (True, 12.0), (2, None), (None,)):
+        with pytest.raises(TypeError): x.view(*sizes)
+    with pytest.raises(RuntimeError): x.view(2, 2**40)
+    with pytest.raises(TypeError): x.view(2, 2**70)
 
 
 def test_too_many_and_too_few():

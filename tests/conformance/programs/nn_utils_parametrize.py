@@ -150,7 +150,9 @@ for name in ("matrix_exp", "cayley", "householder"):
             layer.parametrizations.weight.original.diagonal().copy_(torch.tensor([1.0, -1.0, 1.0]))
         print(layer.weight.detach() + 0)
 print([parametrizations.orthogonal(nn.Linear(*s)).parametrizations.weight[0].orthogonal_map for s in ((3, 3), (3, 4), (4, 3))])
-layer = parametrizations.orthogonal(fresh())
+regular = fresh()             # of full rank: of what is left of a singular matrix, rounding decides the sign
+regular.weight.data[2, 2] = 1.0
+layer = parametrizations.orthogonal(regular)
 print(layer.weight, layer.parametrizations.weight.original)
 torch.manual_seed(5)
 layer = parametrizations.orthogonal(nn.Linear(4, 2))
