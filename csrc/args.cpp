@@ -162,7 +162,7 @@ static int integer_from(PyObject* o, int64_t* out) {
   if (RL_LIKELY(PyLong_CheckExact(o)) || (PyLong_Check(o) && !PyBool_Check(o))) {
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (RL_UNLIKELY(overflow)) { raise(PyExc_RuntimeError, "Overflow when unpacking long long"); return -1; }
+    if (RL_UNLIKELY(overflow)) { raise(PyExc_ValueError, "Overflow when unpacking long long"); return -1; }
     return 1;
   }
   if (PyBool_Check(o) || !PyIndex_Check(o)) return 0;

@@ -64,6 +64,9 @@ struct Storage {
 };
 enum StorageFlag : uint8_t { ST_EXTERNAL = 1, ST_SHARED = 2, ST_PENDING = 4, ST_NORESIZE = 8, ST_READONLY = 16, ST_READ = 32 /* a recorded call is going to read it */ };
 Storage* storage_new(int64_t nbytes, Device = Device::CPU);                 // new; out of memory: exception naming the size
+extern bool g_guard_pages;                                                  // RUSHLIGHT_GUARD_PAGES: memory ends at a protected page
+char* guarded_new(size_t bytes, size_t* mapping);                           // null: no memory. Any thread
+void guarded_free(char*, size_t bytes, size_t mapping);                     // ends the process if something was written behind the bytes
 Storage* storage_external(void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // new
 bool storage_resize(Storage*, int64_t nbytes);                              // keeps the content
 bool storage_move(Storage*, void* data, int64_t nbytes, void (*release)(Storage*), void* owner);   // other memory under the same storage; the caller has copied the content

@@ -2,7 +2,7 @@
 //
 // Three ranges. Up to 1 MB a storage's header and data are one 64-byte aligned block from a size-class freelist (eight classes of 64 bytes, then four
 // per doubling). Above, the data are whole pages from a best-fit cache, bounded, so that the next tensor of that size takes no page faults.
-// With RUSHLIGHT_GUARD_PAGES=1 every storage has pages of its own and ends at a protected one.
+// With RUSHLIGHT_GUARD_PAGES=1 every storage, and every kernel's scratch, has pages of its own and ends at a protected one.
 #include "runtime.h"
 #include "compat.h"
 #include "platform.h"
@@ -25,7 +25,7 @@ static FreeBlock* g_free[SMALL_CLASSES];
 static int64_t g_allocated, g_peak, g_small_cached, g_page_cached, g_storages, g_system_calls;
 static const int64_t SMALL_CACHE_LIMIT = (int64_t)256 << 20;
 static int64_t g_page_cache_limit;
-static bool g_guard_pages;
+bool g_guard_pages;
 
 static inline int class_of(size_t bytes) {
   if (bytes <= 512) return bytes ? (int)((bytes - 1) >> 6) : 0;
@@ -125,8 +125,9 @@ static void pages_free(char* data, size_t capacity) {
 
 // ------------------------------------------------------------------------------------------------------ guarded pages
 // Data must stay 64-byte aligned, so up to 63 bytes lie between their end and the protected page: those hold a pattern that is checked at the end.
+// Fresh memory is all ones (NaN, -1) and not the system's zeros, so that what is read before it is written shows.
 const unsigned char CANARY = 0xA5;
-static char* guarded_new(size_t bytes, size_t* mapping) {
+char* guarded_new(size_t bytes, size_t* mapping) {
   size_t page = platform::page_size(), room = round_to_pages(std::max<size_t>(bytes, 1)), padded = (bytes + 63) & ~(size_t)63;
   *mapping = room + 2 * page;
   char* base = (char*)platform::map_pages(*mapping);
@@ -134,13 +135,14 @@ static char* guarded_new(size_t bytes, size_t* mapping) {
   platform::protect_pages(base, page);
   platform::protect_pages(base + page + room, page);
   char* data = base + page + room - padded;
+  memset(data, 0xFF, bytes);
   memset(data + bytes, CANARY, padded - bytes);
   return data;
 }
-static void guarded_free(char* data, size_t bytes, size_t mapping) {
+void guarded_free(char* data, size_t bytes, size_t mapping) {
   size_t page = platform::page_size(), padded = (bytes + 63) & ~(size_t)63;
   for (size_t i = bytes; i < padded; i++)
-    if ((unsigned char)data[i] != CANARY) Py_FatalError("a kernel wrote past the end of a storage (found by RUSHLIGHT_GUARD_PAGES)");
+    if ((unsigned char)data[i] != CANARY) Py_FatalError("a kernel wrote past the end of its memory (found by RUSHLIGHT_GUARD_PAGES)");
   platform::unmap_pages(data + padded + page - mapping, mapping);
 }
 

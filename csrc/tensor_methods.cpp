@@ -25,9 +25,11 @@ static bool as_integer(const char* method, const char* name, PyObject* o, int64_
   if (!PyLong_Check(o) && !PyIndex_Check(o)) { raise(PyExc_TypeError, "%s(): argument '%s' must be int, not %s", method, name, Py_TYPE(o)->tp_name); return false; }
   PyObject* n = PyNumber_Index(o);
   if (!n) return false;
-  *out = PyLong_AsLongLong(n);
+  int overflow;
+  *out = PyLong_AsLongLongAndOverflow(n, &overflow);
   Py_DECREF(n);
-  return *out != -1 || !PyErr_Occurred();
+  if (overflow) raise(PyExc_ValueError, "Overflow when unpacking long long");
+  return !overflow;
 }
 #define FAST PyObject *o, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
 

@@ -32,8 +32,18 @@ static char* scratch_of(int64_t bytes) {     // this thread's; kept between kern
   return s.data;
 }
 
+static RL_APART int64_t run_guarded(Kernel kernel, char** p, const int64_t* n, const Scalar* s, int64_t scratch_bytes, int64_t lo, int64_t hi) {
+  size_t mapping;
+  char* scratch = guarded_new((size_t)scratch_bytes, &mapping);
+  if (!scratch) return OUT_OF_SCRATCH;
+  int64_t status = kernel(p, n, s, scratch, lo, hi);
+  guarded_free(scratch, (size_t)scratch_bytes, mapping);
+  return status;
+}
+
 static int64_t run_range(Kernel kernel, char** p, const int64_t* n, const Scalar* s, int64_t scratch_bytes, int64_t lo, int64_t hi) {
   char* scratch = nullptr;
+  if (RL_UNLIKELY(g_guard_pages) && scratch_bytes > 0) return run_guarded(kernel, p, n, s, scratch_bytes, lo, hi);
   if (scratch_bytes > 0 && !(scratch = scratch_of(scratch_bytes))) return OUT_OF_SCRATCH;
   return kernel(p, n, s, scratch, lo, hi);
 }

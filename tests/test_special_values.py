@@ -116,3 +116,13 @@ def test_derivatives_that_do_not_exist(call, words):
     a = rl.tensor([2.0, 3.0], requires_grad=True)
     y = call(a, rl.tensor([1.0, 2.0]))
     with pytest.raises(NotImplementedError, match=f"the derivative for '{words}' is not implemented"): y.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+def test_erfcx_is_infinite_on_the_left(dtype):
+    """Also where exp(x^2) is already infinite and the rounding of the square is put back (it was NaN there)."""
+    assert rl.special.erfcx(rl.linspace(-26.65, -28, 1000, dtype=dtype)).eq(math.inf).all()
+
+
+def test_bessel_j1_keeps_the_sign_of_zero():
+    assert rl.special.bessel_j1(rl.tensor([0.0, -0.0])).signbit().tolist() == [False, True]

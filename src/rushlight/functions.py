@@ -32,7 +32,9 @@ def _number(value, name):
     raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
-_NO_RANGE = "arange() received an invalid combination of arguments - got (), but expected (Number end) or (Number start, Number end, Number step)"
+def _no_range(args):
+    given = ", ".join(type(a).__name__ for a in args)
+    return TypeError(f"arange() received an invalid combination of arguments - got ({given}), but expected (Number end) or (Number start, Number end, Number step)")
 
 
 def _named_range(args, named):
@@ -45,7 +47,7 @@ def _named_range(args, named):
         raise TypeError(f"arange() got an unexpected keyword argument '{unknown.pop()}'")
     if "end" not in values:
         if "start" not in values:
-            raise TypeError(_NO_RANGE)
+            raise _no_range(args)
         values["end"] = values.pop("start")
     return values.get("start", 0), values["end"], values.get("step", 1)
 
@@ -59,10 +61,11 @@ def _check_out(out, dtype):
 def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, **named):
     """Numbers from start (0) to end, not included, by step (1). Integers unless an argument is a float."""
     if layout is not None: _need_strided("arange", layout)
+    if len(args) > 3: raise _no_range(args)
     if named: start, end, step = _named_range(args, named)
     elif len(args) == 1: start, end, step = 0, args[0], 1
     elif args: start, end, step = (*args, 1)[:3]
-    else: raise TypeError(_NO_RANGE)
+    else: raise _no_range(args)
     start, end, step = _number(start, "start"), _number(end, "end"), _number(step, "step")
     if isinstance(start, complex) or isinstance(end, complex) or isinstance(step, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
@@ -91,9 +94,9 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
 def _ends(name, start, end, steps):
     """start and end of a linspace or logspace as numbers; 0-dim tensors are allowed."""
     if type(steps) is not int:
-        steps = steps if hasattr(type(steps), "__index__") and not isinstance(steps, float) else None
-        if steps is None:
-            raise TypeError(f"{name}() received an invalid combination of arguments: steps must be int")
+        if isinstance(steps, bool) or not hasattr(type(steps), "__index__"):
+            given = ", ".join(type(v).__name__ for v in (start, end, steps))
+            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given}): steps must be int")
         steps = steps.__index__()
     for word, value in (("start", start), ("end", end)):
         if isinstance(value, Tensor) and value.dim():
@@ -114,12 +117,28 @@ def _spaced_dtype(name, dtype, start, end):
     return dtype or default
 
 
+_C_NAMES = {_C.uint8: "uint8_t", _C.int8: "int8_t", _C.int16: "int16_t", _C.int32: "int", _C.int64: "int64_t"}
+
+
+def _as_whole(value, dtype):
+    """A number as an element of a whole dtype; a negative integer (but no float) wraps in an unsigned dtype, as in C++."""
+    bits, unsigned = 8 * dtype.itemsize, not dtype.is_signed
+    low, high = (0 if isinstance(value, float) else 1 - (1 << bits), (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if not math.isfinite(value) or value < low or int(value) > high:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype, _name(dtype))} without overflow")
+    return int(value) % (1 << bits) if unsigned else int(value)
+
+
+def _is_whole(dtype): return not dtype.is_floating_point and not dtype.is_complex and dtype is not _C.bool
+
+
 def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """`steps` numbers from start to end, both included, evenly spaced."""
     if layout is not None: _need_strided("linspace", layout)
     start, end, steps = _ends("linspace", start, end, steps)
     _check_out(out, dtype)
     dtype = _spaced_dtype("linspace", dtype or (None if out is None else out.dtype), start, end)
+    if steps and _is_whole(dtype): start, end = _as_whole(start, dtype), _as_whole(end, dtype) if steps > 1 else 0
     result = _op("_linspace")(steps, start, end, dtype=dtype, device=device, requires_grad=requires_grad)
     return result if out is None else _into(out, result)
 
@@ -130,14 +149,16 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     start, end, steps = _ends("logspace", start, end, steps)
     _check_out(out, dtype)
     dtype = _spaced_dtype("logspace", dtype or (None if out is None else out.dtype), start, end)
-    whole = not dtype.is_floating_point and not dtype.is_complex
-    if whole:
-        start, end = int(start), int(end)
-    wide = _C.float64 if whole else dtype
+    if dtype is _C.bool and steps > 1:
+        raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
+    whole = _is_whole(dtype)
+    if whole and steps > 1: start, end = _as_whole(start, dtype), _as_whole(end, dtype)
+    wide = dtype if dtype.is_floating_point or dtype.is_complex else _C.float64
     if dtype in (_C.float16, _C.bfloat16):                # the ends are rounded, if there are two; then only the result
         wide = _C.float32
         start, end = (_C.tensor(v, dtype=dtype).item() if steps > 1 else v for v in (start, end))
-    result = _op("pow")(float(base), _op("_linspace")(steps, start, end, dtype=wide, device=device))
+    if whole and steps == 1: result = _op("full")((1,), _as_whole(float(base) ** start, dtype), dtype=dtype, device=device)        # the power is converted, not its exponent
+    else: result = _op("pow")(float(base), _op("_linspace")(steps, start, end, dtype=wide, device=device))
     if wide is not dtype: result = result.to(dtype)
     if requires_grad: result.requires_grad_()
     return result if out is None else _into(out, result)
@@ -516,7 +537,7 @@ def _triangle_indices(name, row, col, offset, dtype):
             raise RuntimeError(f"{word} must be non-negative, got{size}")
     dtype = dtype or _C.int64
     if dtype not in (_C.int64, _C.int32):
-        raise RuntimeError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
+        raise NotImplementedError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
     ones = _op("ones")((row, col), dtype=_C.bool)
     places = nonzero(_op(name)(ones, offset)).t().contiguous()
     return places if dtype is _C.int64 else places.to(dtype)

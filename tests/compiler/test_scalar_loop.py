@@ -166,3 +166,14 @@ def test_running_extremes_over_one_element(running, shape, dim):
         assert rl.equal(values, x) and places.dtype is rl.int64 and places.stride() == rl.empty(shape).stride() and not places.any()
     assert rl.equal(rl.autograd.grad(values.sum(), x)[0], rl.ones(shape))
     assert not rl.func.vmap(lambda row: running(row, 0).indices)(x.detach().reshape(-1, 1)).any()
+    whole = rl.randint(5, 9, shape)                              # of the dtype that places have
+    values, places = running(whole, dim)
+    assert rl.equal(values, whole) and not places.any()
+
+
+@pytest.mark.parametrize("running", [rl.cummax, rl.cummin])
+def test_running_extremes_are_the_last_of_equals(running):
+    """Along rows and across columns, whatever the sign of a zero."""
+    x = rl.tensor([[0.0, -0.0, 0.0, -0.0, 0.0], [-0.0, 0.0, 0.0, -0.0, -0.0]])
+    for values, places in (running(x, 1), [t.T for t in running(x.T.contiguous(), 0)]):
+        assert rl.equal(places, rl.arange(5).expand(2, 5)) and rl.equal(values.signbit(), x.signbit())

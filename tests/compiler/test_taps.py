@@ -67,3 +67,14 @@ def test_threads_agree():
             found.append([t.numpy() for t in F.adaptive_max_pool2d(x, (4, 3), return_indices=True)])
     finally: torch.set_num_threads(before)
     for a, b in zip(*found): np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("outs", [(2, 1), (4, 1), (3, 2)])
+@pytest.mark.parametrize("order", [(0, 1, 3, 2), (3, 2, 1, 0), (0, 3, 1, 2)])
+def test_windows_of_permuted_tensors(order, outs):
+    """Across windows two loops go over a window, and what the inner one needs of the outer one must be there."""
+    for size in ((2, 1, 1, 8), (2, 3, 9, 8), (2, 3, 30, 17)):
+        x = np.random.default_rng(3).standard_normal(size).astype("f")
+        t = torch.from_numpy(x).permute(*order).contiguous().permute(*(order.index(i) for i in range(4)))
+        got = F.adaptive_max_pool2d(t, outs, return_indices=True)
+        for mine, want in zip(got, by_hand(x, outs)): np.testing.assert_array_equal(mine.numpy(), want)

@@ -22,6 +22,29 @@ def test_all_minus_infinity_has_a_place_inside():
     assert places.tolist() == [[[0, 1], [3, 4]]] and values.max() == -float("inf")
 
 
+@pytest.mark.parametrize("size, taps", [((3, 5), (2, 3)), ((3, 40), (2, 35)), ((40, 3), (35, 2))])
+def test_last_nan_of_windows_that_hang_over(size, taps):
+    """A tap outside must not count as a later sight of an earlier NaN."""
+    x = rl.zeros(1, 1, *size)
+    x[0, 0, -2, 0] = x[0, 0, -1, -1] = float("nan")
+    got = F.max_pool2d(x, taps, stride=1, padding=tuple(k // 2 for k in taps), return_indices=True)[1]
+    assert got[0, 0, -1, -1] == x.numel() - 1
+
+
+@pytest.mark.parametrize("size, options", [
+    ((1, 5), {"kernel_size": (2, 3), "dilation": (2, 1), "padding": 1}),
+    ((1, 5), {"kernel_size": (2, 17), "dilation": (2, 1), "padding": (1, 6), "ceil_mode": True}),
+    ((2, 2), {"kernel_size": (1, 40), "dilation": (1, 30), "padding": (0, 1), "stride": (1, 2000), "ceil_mode": True})])
+def test_taps_that_step_over_everything(size, options):
+    """As torch the lowest value; the gradient goes to some place inside, not (as torch's) past the end."""
+    x = rl.ones(1, 2, *size, requires_grad=True)
+    y, places = F.max_pool2d(x, return_indices=True, **options)
+    y.sum().backward()
+    assert (y == -float("inf")).all() and ((places >= 0) & (places < x[0, 0].numel())).all() and x.grad.sum() == y.numel()
+    whole = F.max_pool2d(rl.ones(1, 2, *size, dtype=rl.int16), **options)
+    assert (whole == -2 ** 15).all()
+
+
 def test_large_windows_agree_with_small_steps():
     x = rl.randn(1, 2, 40, 41)
     values, places = F.max_pool2d(x, (37, 5), 1, (3, 2), return_indices=True)
@@ -90,6 +113,12 @@ def test_representations():
 
 @pytest.mark.parametrize("call, kind, words", [
     (lambda: F.max_pool2d(rl.randn(1, 2, 4, 4), 2, padding=2), RuntimeError, "pad should be at most half of effective kernel size"),
+    (lambda: F.max_pool2d(rl.randn(1, 2, 9, 9), 3, padding=(1, 2), dilation=2), RuntimeError,
+     "pad should be smaller than or equal to half of kernel size, but got padW = 2, padH = 1, kW = 3, kH = 3"),
+    (lambda: F.max_pool3d(rl.randn(1, 2, 9, 9, 9), (3, 4, 5), padding=(1, 2, 3), dilation=2), RuntimeError,
+     "pad should be smaller than or equal to half of kernel size, but got kT: 3 kW: 5 kH: 4 padT: 1 padW: 3 padH: 2"),
+    (lambda: F.max_pool1d(rl.randn(1, 2, 9), 3, padding=2, dilation=2), RuntimeError,
+     "max_pool1d() padding should be at most half of kernel size, but got padding=2 and kernel_size=3"),
     (lambda: F.max_pool2d(rl.randn(1, 2, 4, 4), 9), RuntimeError, "Given input size: (2x4x4). Calculated output size: (2x0x0)"),
     (lambda: F.pad(rl.randn(1, 1, 4), (4, 0), "reflect"), RuntimeError, "Argument #4: Padding size should be less"),
     (lambda: F.pad(rl.randn(1, 1, 4), (5, 0), "circular"), RuntimeError, "Padding value causes wrapping around more than once."),

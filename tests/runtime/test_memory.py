@@ -86,3 +86,11 @@ def test_guard_pages_stop_a_kernel_that_steps_outside():
     program = "import ctypes, rushlight as rl; x = rl.zeros(16); print(x.sum().item(), flush=True); ctypes.memset(x.data_ptr(), 0, 65)"
     run = subprocess.run([sys.executable, "-c", program], env={**os.environ, "RUSHLIGHT_GUARD_PAGES": "1"}, capture_output=True, text=True)
     assert run.stdout == "0.0\n" and run.returncode != 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_guarded_memory_begins_as_nan():
+    """Not as the system's zeros: what is read before it is written shows."""
+    program = "import rushlight as rl; print(rl.empty(3).isnan().all().item(), rl.empty(2, dtype=rl.int64).tolist())"
+    run = subprocess.run([sys.executable, "-c", program], env={**os.environ, "RUSHLIGHT_GUARD_PAGES": "1"}, capture_output=True, text=True)
+    assert run.stdout == "True [-1, -1]\n"

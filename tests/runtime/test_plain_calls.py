@@ -142,3 +142,18 @@ def test_sums_and_products_of_numbers_alone():
                               (rl.div(7, 2, rounding_mode="floor"), 3, rl.int64), (rl.add(1, 2, alpha=3), 7, rl.int64), (rl.floor_divide(-7, 2), -4, rl.int64)):
         assert got.shape == () and got.dtype is dtype and got.item() == value
     with pytest.raises(RuntimeError, match="bool"): rl.sub(True, False)
+
+
+def test_softmax_takes_a_dtype_by_position():
+    for function in (rl.softmax, rl.log_softmax):
+        want = function(rows(), 1, dtype=rl.float64)
+        assert rl.equal(function(rows(), 1, rl.float64), want) and rl.equal(getattr(rows(), function.__name__)(1, rl.float64), want)
+        assert function(rows(), 1, None).dtype is rl.float32
+
+
+def test_whole_numbers_in_even_steps():
+    """The ends are converted first, and wrap in an unsigned dtype; a single power is computed first."""
+    assert rl.linspace(-2, 3, 5, dtype=rl.uint8).tolist() == [254, 191, 128, 65, 3]
+    assert rl.linspace(-2.5, 3, 5, dtype=rl.int8).tolist() == [-2, 0, 0, 1, 3]
+    assert rl.logspace(1.7, 9, 1, dtype=rl.int64).tolist() == [50] and rl.logspace(2.9, 0, 2, dtype=rl.int64).tolist() == [100, 1]
+    assert rl.logspace(float("nan"), 0, 0, dtype=rl.int64).tolist() == []

@@ -515,7 +515,7 @@ def scan(kind, x, dim, reverse=False):
     if x.dtype in NARROW and kind in ('sum', 'prod', 'logaddexp'): return cast(scan(kind, cast(x, compute_dtype(x.dtype)), dim, reverse), x.dtype)
     dim = dim % x.ndim
     dtype = 'i64' if kind in ('argmax', 'argmin') else x.dtype
-    if _is_one(x.shape[dim]) and dtype == x.dtype: return x
+    if _is_one(x.shape[dim]): return expand(const(0, 'i64'), x.shape) if kind in ('argmax', 'argmin') else x
     return Sym(x.node.graph.node('scan', (x.node,), {'kind': kind, 'dim': dim, 'reverse': bool(reverse)}, x.shape, dtype))
 
 

@@ -252,7 +252,7 @@ def _needs_float(x, name, d):
                                   "pass dtype= to convert first")
 
 
-@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
+@op("softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="SoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def softmax(x, dim, dtype):
     """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
@@ -270,7 +270,7 @@ def _(grad, result, dim):
     return result * (grad - T.reduce("sum", grad * result, (d,)))
 
 
-@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
+@op("log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="LogSoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def log_softmax(x, dim, dtype):
     """`log(softmax(x))` along `dim`, in one kernel."""

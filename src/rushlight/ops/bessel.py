@@ -52,7 +52,7 @@ def bessel_j(x, order, kind):
         return scale * (p * cosine - q * sine)
     a = absolute(x)
     out = T.branch(a > 8.0, far, [a], near_j(at_most(a, 8.0), order, kind))
-    return T.where(x < 0.0, -out, out) if order else out
+    return T.where(x < 0.0, -out, T.where(x == 0.0, x, out)) if order else out          # of -0 it is -0
 
 
 def bessel_y(x, order, kind):

@@ -13,6 +13,8 @@ BLOCK = 16                           # csrc/fft_plan.h: lines side by side that 
 
 def _transform(name, x, d, out_size, dtype, length, options, scale, size):
     """One dimension by a routine; `options` between its sizes and its scale."""
+    if T.real_dtype(x.dtype) not in ("f32", "f64"):          # the routines take every other dtype for single precision
+        raise RuntimeError(f"MKL FFT doesn't support tensors of type: {T.dtype_word(T.real_dtype(x.dtype))}")
     outer, inner = numel_of(x.shape[:d]), numel_of(x.shape[d + 1:])
     units = outer if inner == 1 else outer * ((inner + BLOCK - 1) // BLOCK)
     double = int(T.real_dtype(x.dtype) == "f64")

@@ -6,6 +6,8 @@ positions that were found, which is why they are a result.
 """
 from __future__ import annotations
 
+import math
+
 from ..compiler import trace as T
 from ..registry import op
 from ..samples_spatial import pooling
@@ -16,20 +18,36 @@ WRITTEN_OUT = 32         # taps of a window that are one expression; larger wind
 
 
 # ------------------------------------------------------------------------------------------------------------------- maximum
+def _first_inside(axis, dim, rank):
+    """Where the first tap that is not before the data reads; behind its end where dilated taps step over it all."""
+    start = axis.start(dim, rank)
+    if axis.dilation == 1:
+        return T.const(0, "i64")
+    return start + T.prim("idiv", (axis.dilation - 1) - start, T.size(axis.dilation, "i64")) * axis.dilation
+
+
 def _inside(axis, k, dim, rank):
-    """Where tap k reads. A tap outside reads the window's first one inside instead: an element seen twice changes neither the maximum nor the
-    first place it has."""
+    """Where tap k reads. A tap outside reads the window's nearest one inside instead: an element seen twice in a row changes neither the maximum nor its place,
+    which is the first of equals but the last of NaN."""
     e = axis.tap(k, dim, rank)
     inside = all_of(axis.tests(e, k))
     if inside is None:
         return e
-    start = axis.start(dim, rank)
-    if axis.dilation == 1:
-        first = T.const(0, "i64")
-    else:
-        skipped = T.prim("idiv", (axis.dilation - 1) - start, T.size(axis.dilation, "i64")) * axis.dilation
-        first = T.prim("minimum", start + skipped, T.size(axis.n - 1, "i64"))
-    return T.where(inside, e, T.where(start < 0, first, start) if axis.pad else start)
+    first, last = _first_inside(axis, dim, rank), T.size(axis.n - 1, "i64")
+    if axis.dilation > 1:                                # where no tap is inside any element does: see _or_lowest
+        start = axis.start(dim, rank)
+        first = T.prim("minimum", first, last)
+        last = T.prim("maximum", start + T.prim("idiv", last - start, T.size(axis.dilation, "i64")) * axis.dilation, T.const(0, "i64"))
+    before, after = axis.may_start_before(k), axis.may_end_after(k)
+    return T.where(inside, e, T.where(e < 0, first, last) if before and after else first if before else last)
+
+
+def _or_lowest(best, axis, dim):
+    """The maximum of no taps at all is the lowest number: dilated ones may step over all of a short dimension."""
+    if axis.dilation == 1 or not axis.pad:
+        return best
+    start = axis.start(dim, best.ndim)
+    return T.where((start < 0) & (_first_inside(axis, dim, best.ndim) >= T.size(axis.n, "i64")), _lowest(best.dtype), best)
 
 
 def _better(new, best):
@@ -55,6 +73,8 @@ def _by_taps(x, axes):
         else:
             take = _better(value, best)
             best, place = T.where(take, value, best), T.where(take, flat, place)
+    for d, a in enumerate(axes):
+        best = _or_lowest(best, a, 2 + d)
     return best, place
 
 
@@ -87,14 +107,13 @@ def _along(x, dim, a):
             else:
                 take = _better(value, best)
                 best, place = T.where(take, value, best), T.where(take, e, place)
-        return best, place
+        return _or_lowest(best, a, dim), place
     # A loop over the taps: they become a dimension before the others.
     wide = (a.k, *shape)
     e = T.iota(a.out, dim + 1, rank + 1) * a.step + T.iota(a.k, 0, rank + 1) * a.dilation - a.pad
     inside = all_of(a.tests(e))
     lead = [e if i == dim else T.iota(s, i + 1, rank + 1) for i, s in enumerate(shape)]
-    low = T.const(T.finite_range(x.dtype)[0] * 2 if T.is_float(x.dtype) else _lowest(x.dtype), x.dtype)
-    taps = T.stored(T.load(x, lead, inside, low if inside is not None else None, shape=wide))
+    taps = T.stored(T.load(x, lead, inside, _lowest(x.dtype) if inside is not None else None, shape=wide))
     which = T.iota(a.k, 0, rank + 1)
     known = T.const(True, "b1") if inside is None else inside
     largest = T.fold("amax", taps, (0,))
@@ -102,11 +121,14 @@ def _along(x, dim, a):
     first = T.fold("amin", T.where(T.prim("eq", taps, largest) & known, which, a.k), (0,))
     last = T.fold("amax", T.where(T.prim("ne", taps, taps), which, -1), (0,))
     k = T.reshape(T.where(last >= 0, last, first), shape)
-    return T.reshape(largest, shape), k * a.dilation + a.start(dim, rank)
+    place = k * a.dilation + a.start(dim, rank)
+    return T.reshape(largest, shape), place if a.dilation == 1 else T.prim("minimum", place, T.size(a.n - 1, "i64"))      # no tap inside: any place will do
 
 
 def _lowest(dtype):
-    return 0 if dtype[0] == "u" else -(1 << (int(dtype[1:]) - 1))
+    if T.is_float(dtype):
+        return T.const(-math.inf, dtype)
+    return T.const(0 if dtype[0] == "u" else -(1 << (int(dtype[1:]) - 1)), dtype)
 
 
 def largest(x, axes):
@@ -134,6 +156,13 @@ def _max_axes(x, count, kernel_size, stride, padding, dilation, ceil_mode, name)
         _check_volume(x, "max_pool3d_with_indices_out_cpu_template()")
     else:
         check_image(x, count)
+    if any(p > k // 2 for p, k in zip(padding, kernel)):
+        given = {"k": kernel, "pad": padding}
+        if count == 3:
+            listed = " ".join(f"{what}{letter}: {values[i]}" for what, values in given.items() for i, letter in ((0, "T"), (2, "W"), (1, "H")))
+        else:
+            listed = f"padW = {padding[1]}, padH = {padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}"
+        raise RuntimeError(f"pad should be smaller than or equal to half of kernel size, but got {listed}")
     check_outputs(x.shape[-count - 1], axes)
     return axes
 
@@ -217,7 +246,7 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     (k, *_), (s, *_), (p, *_), (d, *_) = kernel_size, stride, padding, dilation
     if p < 0:
         raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {p}")
-    if p > k // 2 and d == 1:
+    if p > k // 2:
         raise RuntimeError(f"max_pool1d() padding should be at most half of kernel size, but got padding={p} and kernel_size={k}")
     n = self.shape[-1]
     out = (n + 2 * p - d * (k - 1) - 1) // s + 1

@@ -119,12 +119,12 @@ def scaled_erfc(x, kind):
     ratio = 8.0 / c
     far = polynomial(ratio * ratio * 2.0 - 1.0, tables.ERFCX_FAR, kind) / c
     right = T.where(a <= 8.0, near, far)
-    # exp(x^2) with the rounding of the square put back; beyond 27 the left side is infinite
+    # exp(x^2) with the rounding of the square put back; twice exp(709.5) is infinite, and an infinity must not meet its correction
     d = at_most(a, 28.0)
     square = d * d
     growth = exp(square)
     growth = T.prim("fma", growth, T.prim("fma", d, d, -square), growth)
-    growth = T.where(d > 27.0, INF, growth)
+    growth = T.where(square > 709.5, INF, growth)
     middle = growth * erfc(x)
     return T.where(is_nan(x), x, T.where(x > 0.5, right, T.where(x < -0.5, growth * 2.0 - right, middle)))
 

@@ -387,7 +387,9 @@ class Evaluator(Context):
         inside. What a loop does not change is evaluated before it."""
         f, loads = self.f, swept_loads(arg, along)
         for depth, axis in enumerate(along[:count]):
-            for s in seeds([arg], along[depth:]): row.spread(s, at)
+            found = seeds([arg], along[depth:])
+            if depth: row.prepare(found, {at.width}, known=at.memo)            # before the first loop the row around is prepared already
+            for s in found: row.spread(s, at)
             for e in loads: row.base(e)
             row = row.inside(axis, loops.enter_context(f.loop(f.const(0), self.n(self.sizes[axis]))))
             known, at = at.memo, At(at.index, at.width, at.mask)

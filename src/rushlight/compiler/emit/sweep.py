@@ -62,19 +62,19 @@ class SweepEmitter(Evaluator):
                 product_ = reduce.COMBINE['prod'](f, there(self.factor), tuple(a.get() for a in acc))
                 begins = step.eq(0)                              # there is nothing before: whatever the first factor is, it does not count
                 for a, x, y in zip(acc, v, reduce.COMBINE['sum'](f, v, product_)): a.set(f.select(begins, x, y))
-            elif not arg:
+            elif not arg and kind not in ('max', 'min'):
                 new = reduce.COMBINE[kind](f, tuple(a.get() for a in acc), v)
                 for a, x in zip(acc, new): a.set(x)
             else:
-                take = self.takes(v[0], acc[0].get(), place.get())
+                take = self.takes(v[0], acc[0].get(), place)
                 acc[0].set(f.select(take, v[0], acc[0].get()))
-                place.set(f.select(take, f.splat(k, width), place.get()))
+                if arg: place.set(f.select(take, f.splat(k, width), place.get()))
             if self.op == 'scan':
                 self.put(row, self.store, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source, kind), at)
         if self.op != 'scan': self.put(Row(self, {**index, **{a: f.const(0) for a in self.along}}), self.store, place.get(), At(column, width, mask))
 
     def takes(self, x, best, place):
-        """Does x replace the best so far? A scan lets later equals in (torch's cummax), an argreduction keeps the first."""
-        if self.op != 'scan': return reduce.beats(self.kind, x, best) | (place < 0)
+        """Does x replace the best so far? A scan lets later equals in (torch's cummax: also a zero of the other sign), an argreduction keeps the first."""
+        if self.op != 'scan': return reduce.beats(self.kind, x, best) | (place.get() < 0)
         better = x >= best if 'max' in self.kind else x <= best
         return better | x.ne(x) if x.is_float else better

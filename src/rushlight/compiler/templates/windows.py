@@ -152,8 +152,9 @@ def panel_function(module, dtype):
             f.store(narrow(x), element(f, places[d], lane, 'i32'))
         f.store(narrow(sum_of([x * n[f'source_step_{d}'] for d, x in zip('dhw', where)])), element(f, offsets, lane, 'i32'))
         if lane + 1 < width:
-            with f.when(pixel + lane < last):               # lanes beyond the last pixel repeat it
+            with f.when(pixel + lane < last):               # lanes beyond the last pixel repeat it, but do not count as valid: vectors would read on
                 counter.step()
+    left = narrow(f.min(last + 1 - pixel, f.const(width)))
     # Lanes follow each other in the source, but for one place where a row of pixels ends
     smooth, spacing = extents[2] > lanes - 2, n['advance_w'] * n['source_step_w']
 
@@ -164,11 +165,10 @@ def panel_function(module, dtype):
         moved = element(f, source, distance, elem)
         valid = []
         for v in range(2):
-            masks = None
+            masks = f.lanes(lanes) < f.splat(left - v * lanes, lanes)
             for d, x in zip('dhw', move):
                 place = f.load(element(f, places[d], v * lanes, 'i32'), 'i32', lanes) + f.splat(narrow(x), lanes)
-                inside = place.ult(f.splat(narrow(n[f'source_{d}']), lanes))
-                masks = inside if masks is None else masks & inside
+                masks = masks & place.ult(f.splat(narrow(n[f'source_{d}']), lanes))
             valid.append(masks)
 
         def scattered():
