@@ -10,14 +10,14 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE, converted, required, rounded, underived
+from .common import FOUND_DTYPE, converted, factor, required, rounded, underived
 
 INF = math.inf
 
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 @op(["add(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
+     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor", "add(Tensor self, Scalar other, Scalar alpha) -> Tensor"],
     numbers=True, rule="same", inplace=True, node="AddBackward0", samples=binary())
 def add(self, other, alpha=None):
     """`self + other`, or `self + alpha * other`, with broadcasting and type promotion.
@@ -36,6 +36,8 @@ def _check_alpha(alpha, self):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b" and self.dtype != "b1":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind == "c" and not T.is_complex(self.dtype):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return rounded(alpha)
 
 
@@ -52,7 +54,7 @@ def _no_bools(a, b):
 
 
 @op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
+     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor", "sub(Tensor self, Scalar other, Scalar alpha) -> Tensor"],
     numbers=True, rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
     node=lambda given: "SubBackward0" if T.scalar_kind(given["self"]) is None else "RsubBackward1")
 def sub(self, other, alpha=None):
@@ -66,7 +68,7 @@ def sub(self, other, alpha=None):
     rule=lambda self, other, alpha=None: _no_bools(self, other), node=lambda given: "RsubBackward0" if T.scalar_kind(given["other"]) is None else "RsubBackward1", samples=binary())
 def rsub(self, other, alpha=None):
     """`other - self`."""
-    return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
+    return T.prim("sub", other, self if alpha is None else T.prim("mul", self, _check_alpha(alpha, self)))
 
 
 @op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, numbers=True, rule="same", inplace=True, node="MulBackward0",
@@ -496,9 +498,9 @@ def _lerp_rule(self, end, weight):
     return "keep"
 
 
-@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True, node="LerpBackward0",
-    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE,         # beside a number as weight torch takes any out= that can hold the result
-    samples=binary(count=3))
+@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True,
+    node=lambda given: "LerpBackward1" if T.scalar_kind(given["weight"]) is None else "LerpBackward0", samples=binary(count=3),
+    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE)         # beside a number as weight torch takes any out= that can hold the result
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""
     d = end - self
@@ -528,7 +530,7 @@ def _(grad, self, end):
     refuses="b", kernel="addcmul_cpu_out", samples=binary(count=3))
 def addcmul(self, tensor1, tensor2, value):
     """`self + value * tensor1 * tensor2`."""
-    return self + value * tensor1 * tensor2
+    return self + factor(value, self.dtype) * tensor1 * tensor2
 
 
 @op(["addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
@@ -541,7 +543,7 @@ def addcdiv(self, tensor1, tensor2, value):
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
                            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
                            "(self + value * torch.trunc(tensor1 / tensor2)).to(self.dtype) for integer inputs")
-    return self + value * tensor1 / tensor2
+    return self + factor(value, self.dtype) * tensor1 / tensor2
 
 
 @op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", rule="same", inplace=True,
@@ -653,7 +655,8 @@ def signbit(x):
     return T.prim("lt", x, T.const(0, x.dtype)) if x.dtype != "b1" else T.expand(T.const(False, "b1"), x.shape)
 
 
-@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="CopysignBackward0", refuses="c",
+@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, refuses="c",
+    node=lambda given: "CopysignBackward0" if T.scalar_kind(given["other"]) is None else "CopysignBackward1",
     kernel="copysign_cpu", samples=binary())
 def copysign(self, other):
     """The size of self with the sign of other."""
