@@ -161,7 +161,8 @@ def is_tensor(obj):
 
 
 def is_storage(obj):
-    return isinstance(obj, _C.UntypedStorage)
+    from .storage import TypedStorage
+    return isinstance(obj, (_C.UntypedStorage, TypedStorage))
 
 
 def numel(input):

@@ -179,8 +179,21 @@ def new(self, *args, **kwargs):
 
 
 def storage(self):
-    """The memory behind the tensor."""
-    return self.untyped_storage()
+    """The elements of the memory behind the tensor, with a dtype. Deprecated: see untyped_storage."""
+    from .storage import TypedStorage
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+def _typed_storage(self):
+    """storage(), without a warning."""
+    from .storage import TypedStorage
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+
+def storage_type(self):
+    """The class of `storage()`: `torch.FloatStorage` for float32."""
+    from . import storage as storages
+    return getattr(storages, self._typed_storage().pickle_storage_type())
 
 
 def ndimension(self):
@@ -421,7 +434,7 @@ def install():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
     for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__rdiv__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
-                 "storage", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
+                 "storage", "_typed_storage", "storage_type", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
                  "is_distributed", "resize", "resize_as", "module_load", "lu", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
         setattr(Tensor, name, here[name])
     for name in _SPARSE_METHODS.split():
