@@ -16,7 +16,7 @@ _KINDS = {"Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat
 _warned = False
 
 
-def _warn() -> None:
+def warn_of_removal() -> None:
     """Once: the class has been on its way out for long."""
     global _warned
     if not _warned:
@@ -31,7 +31,7 @@ class TypedStorage:
     is_sparse = False
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False) -> None:
-        if not _internal: _warn()
+        if not _internal: warn_of_removal()
         self.dtype = as_dtype(dtype) or _C.get_default_dtype()
         if wrap_storage is None:
             if len(args) > 1: raise RuntimeError(f"TypedStorage: Too many positional arguments, got {len(args)}, but a size or a sequence was expected")

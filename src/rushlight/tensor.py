@@ -180,8 +180,9 @@ def new(self, *args, **kwargs):
 
 def storage(self):
     """The elements of the memory behind the tensor, with a dtype. Deprecated: see untyped_storage."""
-    from .storage import TypedStorage
-    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+    from .storage import warn_of_removal
+    warn_of_removal()
+    return self._typed_storage()
 
 
 def _typed_storage(self):
