@@ -79,8 +79,21 @@ def test_a_dimension_shifted_twice():
 
 def test_names_of_nodes_tell_the_signature():
     x = rl.ones(1, requires_grad=True)
-    names = [type(y.grad_fn).__name__ for y in (rl.lerp(x, x, 0.5), rl.lerp(x, x, x), rl.copysign(x, x), rl.copysign(x, -1.0))]
-    assert names == ["LerpBackward0", "LerpBackward1", "CopysignBackward0", "CopysignBackward1"]
+    def name(y): return type(y.grad_fn).__name__.replace("Backward", "")
+
+    assert [name(y) for y in (rl.lerp(x, x, 0.5), rl.lerp(x, x, x), rl.copysign(x, x), rl.copysign(x, -1.0))] == ["Lerp0", "Lerp1", "Copysign0", "Copysign1"]
+    assert [name(y) for y in (x.clamp(0, 1), x.clamp(max=1), x.clamp(min=x), x.clamp_min(0), x.clamp_min(x), x.clamp_max(x))] == ["Clamp1"] * 2 + ["Clamp0", "ClampMin0", "ClampMin1", "ClampMax1"]
+    assert [name(y) for y in (x % 2, x % x, rl.fmod(x, x), x ** 2, x ** x, 2 ** x, rl.float_power(x, 2))] == ["Remainder0", "Remainder1", "Fmod1", "Pow0", "Pow1", "Pow2", "Pow0"]
+    assert [name(f(*a)) for f in (rl.xlogy, rl.special.xlog1py) for a in ((x, x), (2, x), (x, 2))] == ["Xlogy0", "Xlogy1", "Xlogy2"] + [f"SpecialXlog1Py{i}" for i in range(3)]
+
+
+def test_softmax_takes_a_dtype_by_position():
+    x = rl.tensor([1.0, 2.0])
+    assert rl.softmax(x, 0, rl.float64).dtype is x.log_softmax(0, rl.float64).dtype is rl.float64
+
+
+def test_targets_of_binary_cross_entropy_are_probabilities():
+    with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"): rl.nn.functional.binary_cross_entropy(rl.tensor([0.5]), rl.tensor([1.5]))
 
 
 def test_a_view_of_an_inference_tensor_is_one():

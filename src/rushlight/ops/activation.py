@@ -71,7 +71,7 @@ def selu(x):
     return elu(x, T.const(SELU_ALPHA, x.dtype), T.const(SELU_SCALE, x.dtype), T.const(1, x.dtype))
 
 
-@op("celu(Tensor self, Scalar! alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", out=False, refuses="c",
+@op("celu(Tensor self, Scalar! alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="CeluBackward0", out=False, refuses="c",
     kernel="elu_cpu", samples=unary(near=[0]))
 def celu(x, alpha):
     """x above zero, `alpha * (exp(x / alpha) - 1)` below."""
@@ -165,7 +165,7 @@ def softsign(x):
     return x / (T.prim("abs", x) + 1.0)
 
 
-@op("tanhshrink(Tensor self) -> Tensor", rule="float", on="F", out=False, samples=unary(near=[0]),
+@op("tanhshrink(Tensor self) -> Tensor", rule="float", on="F", node="SubBackward0", out=False, samples=unary(near=[0]),
     refuses={"b": RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
                                "`~` or `logical_not()` operator instead.")})
 def tanhshrink(x):
@@ -252,7 +252,7 @@ def _needs_float(x, name, d):
                                   "pass dtype= to convert first")
 
 
-@op("softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
+@op("softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="SoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def softmax(x, dim, dtype):
     """`exp(x) / sum(exp(x))` along `dim`, in one kernel."""
@@ -270,7 +270,7 @@ def _(grad, result, dim):
     return result * (grad - T.reduce("sum", grad * result, (d,)))
 
 
-@op("log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
+@op("log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", rule="dtype", on="torch Tensor special", layout="contiguous",
     node="LogSoftmaxBackward0", out="Expected out tensor to have dtype {result_c}, but got {out_c} instead", saves="result", samples=reduction(dim_required=True, keepdim=False))
 def log_softmax(x, dim, dtype):
     """`log(softmax(x))` along `dim`, in one kernel."""

@@ -314,7 +314,7 @@ def vecdot(x, y, dim):
     return drop_dims(T.reduce("sum", product, (d,)), (d,), False)
 
 
-@op("kron(Tensor self, Tensor other) -> Tensor", rule=None, layout="contiguous", node="ViewBackward0", samples=contractions("kron"))
+@op("kron(Tensor self, Tensor other) -> Tensor", rule=None, layout="contiguous", node="UnsafeViewBackward0", samples=contractions("kron"))
 def kron(self, other):
     """The Kronecker product: every element of self times the whole of other, block by block."""
     dtype = promote_types(self.dtype, other.dtype)       # torch gives both dimensions first: a tensor without any counts like the other
