@@ -14,6 +14,7 @@ _DEVICES = ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "ipu", "xla")
 
 def _parse_to(args, kwargs):
     """The forms of `to`: (device, dtype), (dtype), (other), each with non_blocking, copy and memory_format. -> device, dtype, copy, memory_format"""
+    if args and isinstance(args[0], (bool, float, complex)): args = (as_dtype(type(args[0])), *args[1:])       # torch takes a number for a tensor of it
     first = as_dtype(args[0]) if args else None
     form = ["other"] if isinstance(first, _C.Tensor) else ["dtype"] if isinstance(first, _C.dtype) else ["device", "dtype"]
     form += ["non_blocking", "copy", "memory_format"]
