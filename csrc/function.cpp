@@ -284,6 +284,12 @@ static PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t
     Reference all(place ? PyObject_Vectorcall(place.p, args, (size_t)nargs, kwnames) : nullptr);
     return all ? function_apply(cls, &PyTuple_GET_ITEM(all.p, 0), PyTuple_GET_SIZE(all.p), nullptr) : nullptr;
   }
+  if (RL_UNLIKELY(tls.guard & G_MODE)) {            // a level of vmap or of forward mode takes the Function as a whole
+    Reference ask(PyObject_GetAttrString(cls, "_at_level"));
+    Reference answer(ask ? PyObject_Vectorcall(ask.p, args, (size_t)nargs, nullptr) : nullptr);
+    if (!answer) return nullptr;
+    if (answer.p != Py_NotImplemented) return answer.give();
+  }
   Reference backward_cls(PyObject_GetAttrString(cls, "_backward_cls"));
   if (!backward_cls) return nullptr;
   Reference holder(PyObject_CallNoArgs(backward_cls.p));

@@ -16,7 +16,10 @@ enum class Overlap { None, Same, Partial, Unknown };
 
 static Overlap overlap_of(const Tensor* a, const Tensor* b) {
   if (a->storage != b->storage || !a->storage->nbytes || !a->layout->numel || !b->layout->numel) return Overlap::None;
-  if (a->layout == b->layout && a->offset == b->offset) return Overlap::Same;
+  // A conj or neg bit changes how an element is read, not where it is.
+  const Layout *x = a->layout, *y = b->layout;
+  if (a->offset == b->offset && (x == y || (x->dtype == y->dtype && same_shape(x, y) && !memcmp(x->strides(), y->strides(), sizeof(int64_t) * (size_t)x->ndim))))
+    return Overlap::Same;
   // Strides may not be negative here, so a tensor's memory starts at its offset.
   int64_t a_end = a->offset + layout_extent(a->layout) * itemsize(a->layout->dtype), b_end = b->offset + layout_extent(b->layout) * itemsize(b->layout->dtype);
   if (a_end <= b->offset || b_end <= a->offset) return Overlap::None;
@@ -55,7 +58,8 @@ static bool separate_operands(Call& c, Copies* copies, bool pointwise, bool refu
       bool also_written = false;
       for (int e = 0; e < c.ndest; e++) also_written |= c.form == 1 && e != d && c.dests[e] == t;
       if (also_written) { if (o == Overlap::Same) continue; return raise_partial(); }     // two destinations over the same memory: the op's own business if identical
-      if (c.op->separate || (o == Overlap::Partial && refuse_partial)) return raise_partial();
+      bool resolved = c.dests[d]->layout->flags & (L_CONJ | L_NEG);                      // torch computes these elsewhere and copies: it refuses nothing
+      if (!resolved && (c.op->separate || (o == Overlap::Partial && refuse_partial))) return raise_partial();
       if (o == Overlap::Same && pointwise) continue;
       Tensor* copy = call_op(op_find("clone"), {t});
       if (!copy) return false;

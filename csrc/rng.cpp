@@ -198,8 +198,30 @@ static bool begin_fill(Tensor* self, bool* write) {
   return materialize(self->storage);
 }
 
-static int finish_fill(Tensor* self, PyObject** outs) {
+// The memory of a tensor with a conj or neg bit holds what the bit undoes: what was drawn is turned around in place.
+static bool resolve_fill(Tensor* self) {
+  const Layout* l = self->layout;
+  if (RL_LIKELY(!(l->flags & (L_CONJ | L_NEG))) || l->device == Device::Meta) return true;
+  Layout* plain = layout_intern(l->dtype, l->device, l->ndim, l->shape(), l->strides());
+  Tensor* memory = plain ? tensor_alias(self) : nullptr;
+  if (!memory) { if (plain) decref(plain); return false; }
+  int flags = l->flags;
+  decref(memory->layout);
+  memory->layout = plain;
+  bool good = true;
+  for (auto [bit, name] : {std::pair{L_CONJ, "conj_physical"}, std::pair{L_NEG, "neg"}}) {
+    Tensor* turned = good && flags & bit ? call_op(op_find(name), {memory}) : nullptr;
+    Tensor* done = turned ? call_op(op_find("copy_"), {memory, turned}) : nullptr;
+    good &= done || !(flags & bit);
+    Py_XDECREF((PyObject*)turned);
+    Py_XDECREF((PyObject*)done);
+  }
+  Py_DECREF((PyObject*)memory);
+  return good;
+}
 
+static int finish_fill(Tensor* self, PyObject** outs) {
+  if (!resolve_fill(self)) return -1;
   outs[0] = Py_NewRef((PyObject*)self);
   return 1;
 }

@@ -176,7 +176,8 @@ bool tape_record_view(Tensor* source, Tensor* out, ViewSpec&& spec) {
   } else if (source->requires_grad && differentiable) {
     out->requires_grad = 1;              // torch: a view made under no_grad requires grad like its base, but has no history
   }
-  if (tls.guard & G_INFERENCE) { out->bits |= source->bits & T_INFERENCE; if (source->bits & T_INFERENCE) return true; }
+  // A view of an inference tensor is one, wherever it is made. Inside the mode it keeps no track of its base.
+  if (RL_UNLIKELY(source->bits & T_INFERENCE)) { out->bits |= T_INFERENCE; if (tls.guard & G_INFERENCE) return true; }
 
   ViewInfo* v = view_info_new();
   if (!v) return false;

@@ -127,7 +127,7 @@ def install_as_torch():
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "safetensors", "compiler", "random", "backends", "datasets",
          "overrides", "models", "vision", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
          "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor", "fx", "onnx",
-         "functional", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api")
+         "functional", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api", "storage")
 
 # Functions that few programs call, by the module that defines them: read when first used.
 _LAZY_NAMES = {name: module for module, names in {
@@ -145,9 +145,9 @@ _LAZY_NAMES = {name: module for module, names in {
                 "set_num_interop_threads set_flush_denormal compiled_with_cxx11_abi is_vulkan_available get_device_module _check_with "
                 "_check _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all_with "
                 "_check_tensor_all _has_compatible_shallow_copy_type _is_all_true _shape_as_tensor SymInt SymFloat SymBool sym_int "
-                "sym_float sym_not sym_max sym_min sym_ite Stream Event OutOfMemoryError AcceleratorError TypedStorage "
-                "FloatStorage DoubleStorage HalfStorage BFloat16Storage "
-                "LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage ComplexFloatStorage ComplexDoubleStorage",
+                "sym_float sym_not sym_max sym_min sym_ite Stream Event OutOfMemoryError AcceleratorError",
+    "storage": "TypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage "
+               "ComplexFloatStorage ComplexDoubleStorage",
     "aten": "dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ batch_norm instance_norm "
             "embedding embedding_renorm_ pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
             "margin_ranking_loss poisson_nll_loss triplet_margin_loss frobenius_norm nuclear_norm norm_except_dim grid_sampler range from_file get_device is_distributed cond",

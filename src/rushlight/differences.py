@@ -25,9 +25,10 @@ def _spacings(input, spacing, dim):
     return list(spacing), dims
 
 
-def gradient(input, *, spacing=None, dim=None, edge_order=1):
+def gradient(input, *, spacing=None, dim=None, edge_order=1, axis=None):
     """The derivative of a tensor of samples along each of its dimensions (or those in `dim`), by central differences and, at the edges, one-sided ones of the
     order `edge_order`. spacing: the distance between samples, one for all or one for each dimension, or their coordinates as tensors."""
+    if axis is not None: dim = axis                # as NumPy calls it
     if input.dtype is rl.uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     spacings, dims = _spacings(input, spacing, dim)

@@ -4,9 +4,19 @@ from __future__ import annotations
 from . import _C
 
 
-def _need_dtype(name, given):
-    if not isinstance(given, _C.dtype):
-        raise TypeError(f"{name}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}")
+_PYTHON_TYPES = {bool: _C.bool, int: _C.int64, float: _C.float64, complex: _C.complex128}
+
+
+def as_dtype(given):
+    """Python's types of numbers stand for dtypes wherever one is taken."""
+    return _PYTHON_TYPES.get(given, given) if isinstance(given, type) else given
+
+
+def need_dtype(name, given, argument="type", position=1):
+    found = as_dtype(given)
+    if not isinstance(found, _C.dtype):
+        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be torch.dtype, not {type(given).__name__}")
+    return found
 
 
 class finfo:
@@ -22,8 +32,7 @@ class finfo:
     }
 
     def __init__(self, type=None):
-        dtype = _C.get_default_dtype() if type is None else type
-        _need_dtype("finfo", dtype)
+        dtype = _C.get_default_dtype() if type is None else need_dtype("finfo", type)
         if dtype.is_complex:
             dtype = dtype.to_real()
         name = str(dtype).rpartition(".")[2]
@@ -47,7 +56,7 @@ class iinfo:
     """Limits of an integer dtype: `iinfo(torch.int8).max`."""
 
     def __init__(self, type):
-        _need_dtype("iinfo", type)
+        type = need_dtype("iinfo", type)
         if type.is_floating_point or type.is_complex:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
         if type is _C.bool:

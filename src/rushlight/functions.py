@@ -5,6 +5,7 @@ import math
 import numbers
 
 from . import _C, registry
+from .dtypes import as_dtype, need_dtype
 from .overrides import aware_of_all
 from .tensor import Tensor
 
@@ -69,6 +70,7 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
     start, end, step = _number(start, "start"), _number(end, "end"), _number(step, "step")
     if isinstance(start, complex) or isinstance(end, complex) or isinstance(step, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
+    dtype = as_dtype(dtype)
     _check_out(out, dtype)
     if dtype is None:
         floating = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
@@ -136,6 +138,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     """`steps` numbers from start to end, both included, evenly spaced."""
     if layout is not None: _need_strided("linspace", layout)
     start, end, steps = _ends("linspace", start, end, steps)
+    dtype = as_dtype(dtype)
     _check_out(out, dtype)
     dtype = _spaced_dtype("linspace", dtype or (None if out is None else out.dtype), start, end)
     if steps and _is_whole(dtype): start, end = _as_whole(start, dtype), _as_whole(end, dtype) if steps > 1 else 0
@@ -147,6 +150,7 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     """base to the power of each number of a linspace."""
     if layout is not None: _need_strided("logspace", layout)
     start, end, steps = _ends("logspace", start, end, steps)
+    dtype = as_dtype(dtype)
     _check_out(out, dtype)
     dtype = _spaced_dtype("logspace", dtype or (None if out is None else out.dtype), start, end)
     if dtype is _C.bool and steps > 1:
@@ -178,7 +182,8 @@ def is_tensor(obj):
 
 
 def is_storage(obj):
-    return isinstance(obj, _C.UntypedStorage)
+    from .storage import TypedStorage
+    return isinstance(obj, (_C.UntypedStorage, TypedStorage))
 
 
 def numel(input):
@@ -220,9 +225,15 @@ def _name(dtype):
 
 
 # ---------------------------------------------------------------------------------------------------------- promotion
-def result_type(tensor1, tensor2):
-    """The dtype of an arithmetic result of two tensors or numbers."""
+def result_type(*args, **kwargs):
+    """The dtype of an arithmetic result of two tensors or numbers: `(tensor, other)`, `(scalar, tensor)` or `(scalar1, scalar2)`."""
     from .compiler import promotion
+    names = next((pair for pair in (("tensor", "other"), ("scalar", "tensor"), ("scalar1", "scalar2"), ("tensor1", "tensor2"))
+                  if set(pair[len(args):]) == set(kwargs)), None) if len(args) + len(kwargs) == 2 else None
+    if names is None:
+        raise TypeError(f"result_type() received an invalid combination of arguments - got {len(args)} by position and {sorted(kwargs)} by name, but expected two of: "
+                        "(Tensor tensor, Tensor other), (Tensor tensor, Number other), (Number scalar, Tensor tensor), (Number scalar1, Number scalar2)")
+    tensor1, tensor2 = [*args, *(kwargs[name] for name in names[len(args):])]
 
     def operand(value, position):
         if isinstance(value, Tensor):
@@ -238,9 +249,7 @@ def result_type(tensor1, tensor2):
 def promote_types(type1, type2):
     """The smallest dtype that holds both."""
     from .compiler import promotion
-    for position, value in enumerate((type1, type2), 1):
-        if not isinstance(value, _C.dtype):
-            raise TypeError(f"promote_types(): argument 'type{position}' (position {position}) must be torch.dtype, not {type(value).__name__}")
+    type1, type2 = need_dtype("promote_types", type1, "type1", 1), need_dtype("promote_types", type2, "type2", 2)
     return _dtype_of_graph_name(promotion.promote_types(_graph_name(type1), _graph_name(type2)))
 
 
@@ -257,7 +266,7 @@ def _dtype_of_graph_name(name):
 def can_cast(from_, to):
     """Whether a conversion keeps the kind (bool < int < float < complex)."""
     from .compiler import promotion
-    return promotion.can_cast(_graph_name(from_), _graph_name(to))
+    return promotion.can_cast(_graph_name(need_dtype("can_cast", from_, "from_", 1)), _graph_name(need_dtype("can_cast", to, "to", 2)))
 
 
 # -------------------------------------------------------------------------------------------------------------- shapes
@@ -522,25 +531,25 @@ def rot90(input, k=1, dims=(0, 1)):
 def tril_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The positions of the lower triangle of a row by col matrix: two rows of indices."""
     if layout is not None: _need_strided("tril_indices", layout)
-    return _triangle_indices("tril", row, col, offset, dtype)
+    return _triangle_indices("tril", row, col, offset, dtype, device)
 
 
 def triu_indices(row, col, offset=0, *, dtype=None, layout=None, device=None, pin_memory=None):
     """The positions of the upper triangle of a row by col matrix: two rows of indices."""
     if layout is not None: _need_strided("triu_indices", layout)
-    return _triangle_indices("triu", row, col, offset, dtype)
+    return _triangle_indices("triu", row, col, offset, dtype, device)
 
 
-def _triangle_indices(name, row, col, offset, dtype):
+def _triangle_indices(name, row, col, offset, dtype, device):
     for word, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{word} must be non-negative, got{size}")
-    dtype = dtype or _C.int64
+    dtype = as_dtype(dtype) or _C.int64
     if dtype not in (_C.int64, _C.int32):
         raise NotImplementedError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
     ones = _op("ones")((row, col), dtype=_C.bool)
     places = nonzero(_op(name)(ones, offset)).t().contiguous()
-    return places if dtype is _C.int64 else places.to(dtype)
+    return places.to(device=device, dtype=dtype)
 
 
 @aware_of_all

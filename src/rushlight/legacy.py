@@ -16,6 +16,10 @@ class _TensorType(type):
             if args[0].dtype is not cls._legacy_dtype:
                 raise TypeError(f"expected {cls._legacy_dtype} (got {args[0].dtype})")
             return args[0].detach()
+        if len(args) == 1 and hasattr(args[0], "_untyped_storage"):                # a TypedStorage: a tensor over it
+            if args[0].dtype is not cls._legacy_dtype:
+                raise TypeError(f"expected a storage of {cls._legacy_dtype}, but got one of {args[0].dtype}")
+            return _C.tensor_over(args[0]._untyped_storage, cls._legacy_dtype, 0, (args[0]._size(),), (1,))
         if len(args) == 1 and isinstance(args[0], _C.Size):
             args = tuple(args[0])
         elif len(args) == 1 and not isinstance(args[0], int):

@@ -59,7 +59,7 @@ class CustomOpDef:
             @staticmethod
             def backward(ctx, *grads): return definition._backward(ctx, *grads)
 
-        Registered.__name__ = self._name
+        Registered.__name__, Registered.__module__ = self._name, self._function.__module__      # the user's, as levels see it
         self._autograd = lambda: Registered              # type: ignore[method-assign]
         return Registered
 

@@ -71,10 +71,10 @@ def dispatch(function, types, args, kwargs):
 def aware(function):
     """A Python-level method that lets subclasses take part, as operators do."""
     @functools.wraps(function)
-    def method(self, *args, **kwargs):
-        if type(self) is not _C.Tensor and _overloaded((self, *args), kwargs) and not _C.torch_function_disabled():
-            return dispatch(method, None, (self, *args), kwargs)
-        return function(self, *args, **kwargs)
+    def method(*args, **kwargs):                       # a function's first argument may come by name
+        if not (args and type(args[0]) is _C.Tensor) and _overloaded(args, kwargs) and not _C.torch_function_disabled():
+            return dispatch(method, None, args, kwargs)
+        return function(*args, **kwargs)
     return method
 
 

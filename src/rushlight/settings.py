@@ -98,37 +98,6 @@ class AcceleratorError(RuntimeError):
     """An accelerator failed. Never raised here."""
 
 
-class TypedStorage:
-    """A storage with a dtype, as torch had them: `tensor.storage()`."""
-
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False) -> None:
-        self._untyped_storage, self.dtype = wrap_storage, dtype
-
-    def untyped(self): return self._untyped_storage
-    def nbytes(self) -> int: return self._untyped_storage.nbytes()
-    def size(self) -> int: return self.nbytes() // self.dtype.itemsize
-    __len__ = size
-    def data_ptr(self) -> int: return self._untyped_storage.data_ptr()
-    def element_size(self) -> int: return self.dtype.itemsize
-
-    @classmethod
-    def _from_buffer(cls, buffer, *args, dtype=_C.uint8, **kwargs):
-        return cls(wrap_storage=_C.frombuffer(bytearray(buffer), dtype=dtype).untyped_storage(), dtype=dtype)
-
-
-def _storage_class(name: str, dtype):
-    return type(name, (TypedStorage,), {"__module__": "torch", "__doc__": f"A storage of {dtype}.", "dtype": dtype,
-                                        "__init__": lambda self, *args, wrap_storage=None, **kwargs: TypedStorage.__init__(self, wrap_storage=wrap_storage, dtype=dtype)})
-
-
-FloatStorage, DoubleStorage, HalfStorage, BFloat16Storage = (_storage_class(n, d) for n, d in (("FloatStorage", _C.float32), ("DoubleStorage", _C.float64),
-                                                              ("HalfStorage", _C.float16), ("BFloat16Storage", _C.bfloat16)))
-LongStorage, IntStorage, ShortStorage, CharStorage, ByteStorage, BoolStorage = (
-    _storage_class(n, d) for n, d in (("LongStorage", _C.int64), ("IntStorage", _C.int32), ("ShortStorage", _C.int16), ("CharStorage", _C.int8),
-                                      ("ByteStorage", _C.uint8), ("BoolStorage", _C.bool)))
-ComplexFloatStorage, ComplexDoubleStorage = (_storage_class(n, d) for n, d in (("ComplexFloatStorage", _C.complex64), ("ComplexDoubleStorage", _C.complex128)))
-
-
 class PyTorchFileReader:
     """torch's reader of its own files, in C++: `torch.load` reads them here."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 
 from . import _C, faces, registry
+from .dtypes import as_dtype
 from .overrides import aware
 
 Tensor = _C.Tensor
@@ -12,27 +13,29 @@ _DEVICES = ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "ipu", "xla")
 
 
 def _parse_to(args, kwargs):
-    """The forms of `to`: (dtype), (device), (device, dtype), (other), each with non_blocking, copy, memory_format."""
-    device = kwargs.pop("device", None)
-    dtype = kwargs.pop("dtype", None)
-    other = kwargs.pop("other", None)
-    rest = []
-    for a in args:
-        if isinstance(a, _C.Tensor): other = a
-        elif isinstance(a, _C.dtype): dtype = a
-        elif isinstance(a, (_C.device, str)) or (isinstance(a, int) and not isinstance(a, bool)): device = a
-        elif a is None: continue
-        else: rest.append(a)
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    names = ["non_blocking", "copy"]
-    options = dict(zip(names, rest))
-    options.update(kwargs)
-    unknown = set(options) - {"non_blocking", "copy", "memory_format"}
-    if unknown:
-        given = [type(a).__name__ if not isinstance(a, _C.dtype) else "torch.dtype" for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(given)}), but to() has no keyword '{unknown.pop()}'")
-    return device, dtype, options.get("copy", False), options.get("memory_format", None)
+    """The forms of `to`: (device, dtype), (dtype), (other), each with non_blocking, copy and memory_format. -> device, dtype, copy, memory_format"""
+    if args and isinstance(args[0], (bool, float, complex)): args = (as_dtype(type(args[0])), *args[1:])       # torch takes a number for a tensor of it
+    first = as_dtype(args[0]) if args else None
+    form = ["other"] if isinstance(first, _C.Tensor) else ["dtype"] if isinstance(first, _C.dtype) else ["device", "dtype"]
+    form += ["non_blocking", "copy", "memory_format"]
+    given = {**dict(zip(form, args)), **kwargs}
+    kinds = {"other": _C.Tensor, "dtype": _C.dtype, "device": (_C.device, str, int), "non_blocking": bool, "copy": bool, "memory_format": _C.memory_format}
+    given["dtype"] = as_dtype(given.get("dtype"))
+    for name, value in given.items():
+        optional = value is None and name not in ("non_blocking", "copy")
+        fits = name in kinds and (optional or isinstance(value, kinds[name]) and not (name == "device" and isinstance(value, bool)))
+        if not fits or len(args) > len(form) or set(form[:len(args)]) & set(kwargs):
+            words = [*map(_argument_word, args), *(f"{k}={_argument_word(v)}" for k, v in kwargs.items())]
+            raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(words)}), but expected one of:\n"
+                            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                            " * (Tensor other, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n")
+    other = given.get("other")
+    if other is not None: return other.device, other.dtype, given.get("copy", False), given.get("memory_format")
+    return given.get("device"), given["dtype"], given.get("copy", False), given.get("memory_format")
+
+
+def _argument_word(value): return "torch.dtype" if isinstance(value, _C.dtype) else type(value).__name__
 
 
 def _suggested_format(self):
@@ -60,6 +63,7 @@ def to(self, *args, **kwargs):
     device, dtype, copy, memory_format = _parse_to(args, kwargs)
     if device is not None:
         device = device if isinstance(device, _C.device) else _C.device(device)
+        if device.type == "cuda": raise AssertionError("Torch not compiled with CUDA enabled")
         if device.type not in ("cpu", "meta"):
             raise RuntimeError(f"Expected one of cpu, meta device type at start of device string: {device.type}; this build of Rushlight has no '{device.type}' backend")
     out = self
@@ -102,7 +106,10 @@ def type_(self, dtype=None, non_blocking=False, **kwargs):
         if short not in _TYPE_NAMES:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = _TYPE_NAMES[short]
-    return self.to(getattr(dtype, "_legacy_dtype", dtype))
+    dtype = getattr(dtype, "_legacy_dtype", dtype)
+    if not isinstance(dtype, _C.dtype):                        # Python's own types too: here torch takes only its own
+        raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
+    return self.to(dtype)
 
 
 def type_as(self, other):
@@ -173,8 +180,22 @@ def new(self, *args, **kwargs):
 
 
 def storage(self):
-    """The memory behind the tensor."""
-    return self.untyped_storage()
+    """The elements of the memory behind the tensor, with a dtype. Deprecated: see untyped_storage."""
+    from .storage import warn_of_removal
+    warn_of_removal()
+    return self._typed_storage()
+
+
+def _typed_storage(self):
+    """storage(), without a warning."""
+    from .storage import TypedStorage
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+
+def storage_type(self):
+    """The class of `storage()`: `torch.FloatStorage` for float32."""
+    from . import storage as storages
+    return getattr(storages, self._typed_storage().pickle_storage_type())
 
 
 def ndimension(self):
@@ -415,7 +436,7 @@ def install():
         setattr(Tensor, name, _cast_method(name, dtype))
     here = globals()
     for name in ("to", "type_as", "cpu", "cuda", "__repr__", "__format__", "__rdiv__", "__iter__", "__reversed__", "__contains__", "__dir__", "new_tensor", "new",
-                 "storage", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
+                 "storage", "_typed_storage", "storage_type", "ndimension", "apply_", "map_", "map2_", "fill_diagonal_", "dim_order", "pin_memory",
                  "is_distributed", "resize", "resize_as", "module_load", "lu", "__deepcopy__", "__reduce_ex__", "__setstate__", "__torch_function__", "__array_namespace__", "to_device"):
         setattr(Tensor, name, here[name])
     for name in _SPARSE_METHODS.split():

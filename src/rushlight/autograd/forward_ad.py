@@ -50,6 +50,11 @@ class Level:
         if native: return self._native(function, definition, args, kwargs)
         return self._compiled(function, definition, args, kwargs)
 
+    def run_function(self, cls, args):
+        """A custom Function as a whole (autograd.Function._at_level)."""
+        from ..func.functions import tangent_call
+        return tangent_call(self, cls, args)
+
     def _index(self, function, args, kwargs):
         name = function.__name__
         if name == "__getitem__":

@@ -117,6 +117,22 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):
             raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(kwargs))}'")
         return tuple(values)
 
+    generate_vmap_rule = False            # True: vmap runs forward and backward over the batch
+
+    @classmethod
+    def _at_level(cls, *args):
+        """The call at the innermost level under way (vmap, forward mode); NotImplemented: nothing there wants it as a whole."""
+        level = _C.top_mode()
+        run = getattr(level, "run_function", None)
+        if run is None:
+            return NotImplemented
+        from ..func.functions import own
+
+        if own(cls):
+            return NotImplemented
+        with _C.without_mode():
+            return run(cls, args)
+
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The operation: `forward(ctx, *args)`, or `forward(*args)` with a `setup_context`."""

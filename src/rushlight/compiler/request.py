@@ -180,7 +180,7 @@ def _destination(t, description, i, argument):
 
 def _fit_destinations(t, definition, form):
     """Results written in place or to out= have the destination's shape and dtype, or torch's error says why not."""
-    for i, (shape, _, dtype, _) in enumerate(t.dests):
+    for i, (shape, _, dtype, argument) in enumerate(t.dests):
         o = t.outputs[i]
         if form == 1 and o.dtype != dtype and isinstance(definition.inplace, str):
             raise RuntimeError(definition.inplace.format(self=SCALAR_TYPE_NAME[dtype], result=SCALAR_TYPE_NAME[o.dtype]))
@@ -190,7 +190,7 @@ def _fit_destinations(t, definition, form):
                 raise RuntimeError(f"result type {SCALAR_TYPE_NAME[o.dtype]} can't be cast to the desired output type "
                                    f"{SCALAR_TYPE_NAME[dtype]}")
             o = T.cast(o, dtype)
-        t.outputs[i] = o
+        t.outputs[i] = _resolved(t, argument, o)
 
 
 def _spread_to(o, shape, definition, form):
@@ -228,17 +228,26 @@ def joint(t, defined, needed):
     for i, o in enumerate(outputs):
         present = i < len(defined) and defined[i] and o is not None and differentiable(o.dtype)
         cotangents.append(T.Sym(t.graph.node('input', (), {'index': None, 'cotangent': i}, o.shape, o.dtype)) if present else None)
-    found = gradients(outputs, cotangents, [t.inputs[i] for i in needed])
+    # A written argument with a conj or neg bit is in the graph as its memory; its gradient arrives as it is seen.
+    arguments = [argument for *_, argument in t.dests or ()] + [None] * len(outputs)
+    given = [None if c is None else _resolved(t, argument, c) for c, argument in zip(cotangents, arguments)]
+    found = gradients(outputs, given, [t.inputs[i] for i in needed])
     return [None if g is None else _as_seen(t, i, g) for g, i in zip(found, needed)], cotangents
+
+
+def _resolved(t, argument, value):
+    """What an argument's memory holds for a value of it as it is seen, and the other way: a conj or neg bit undoes itself."""
+    if argument is None: return value
+    node = t.values[argument].node
+    while node is not t.inputs[argument]:
+        value = T.conj(value) if node.op == 'conj' else -value
+        node = node.args[0]
+    return value
 
 
 def _as_seen(t, i, gradient):
     """The gradient of an argument from that of its memory, which with a conj or neg bit holds something else."""
-    node, g = t.values[i].node, T.Sym(gradient)
-    while node is not t.inputs[i]:
-        g = T.conj(g) if node.op == 'conj' else -g
-        node = node.args[0]
-    return g.node
+    return _resolved(t, i, T.Sym(gradient)).node
 
 
 def derivative(t):

@@ -68,6 +68,11 @@ class Level:
         if isinstance(definition.native, str): return self._native(function, definition, args, kwargs)
         return self._compiled(function, definition, args, kwargs)
 
+    def run_function(self, cls, args):
+        """A custom Function as a whole (autograd.Function._at_level)."""
+        from .functions import batched_call
+        return batched_call(self, cls, args)
+
     def _compiled(self, function, definition, args, kwargs):
         if definition.name == "zero_" and self.batch_of(args[0]) is not None:
             self.batch_of(args[0]).zero_()

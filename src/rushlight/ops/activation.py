@@ -71,7 +71,7 @@ def selu(x):
     return elu(x, T.const(SELU_ALPHA, x.dtype), T.const(SELU_SCALE, x.dtype), T.const(1, x.dtype))
 
 
-@op("celu(Tensor self, Scalar! alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="EluBackward0", out=False, refuses="c",
+@op("celu(Tensor self, Scalar! alpha=1.0) -> Tensor", rule="float!", inplace=True, on="torch", node="CeluBackward0", out=False, refuses="c",
     kernel="elu_cpu", samples=unary(near=[0]))
 def celu(x, alpha):
     """x above zero, `alpha * (exp(x / alpha) - 1)` below."""
@@ -165,7 +165,7 @@ def softsign(x):
     return x / (T.prim("abs", x) + 1.0)
 
 
-@op("tanhshrink(Tensor self) -> Tensor", rule="float", on="F", out=False, samples=unary(near=[0]),
+@op("tanhshrink(Tensor self) -> Tensor", rule="float", on="F", node="SubBackward0", out=False, samples=unary(near=[0]),
     refuses={"b": RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
                                "`~` or `logical_not()` operator instead.")})
 def tanhshrink(x):

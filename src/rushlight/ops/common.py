@@ -82,6 +82,16 @@ _INTEGER_RANGE = {"u8": (-255, 255, "uint8_t"), "i8": (-128, 127, "int8_t"), "i1
 _FLOAT_RANGE = {"f16": (-65504.0, 65504.0, "c10::Half")}
 
 
+def numbered(stem, otherwise, **numbers):
+    """A node's name where torch has one for each signature: by the first of these parameters that is a number."""
+    return lambda given: f"{stem}Backward{next((n for p, n in numbers.items() if given[p] is not None and T.scalar_kind(given[p]) is not None), otherwise)}"
+
+
+def factor(value, dtype):
+    """A number that a tensor of a dtype is multiplied by: real where the tensor is."""
+    return converted(value, dtype) if T.scalar_kind(value) == "c" and not T.is_complex(dtype) else value
+
+
 def converted(value, dtype):
     """A number that fills memory of a dtype; torch refuses one that does not fit (not beyond float32: there it would cost a test at each call)."""
     kind = T.scalar_kind(value)

@@ -5,7 +5,7 @@ import math
 
 from .. import registry
 from ..compiler import trace as T
-from ..compiler.promotion import C_NAME
+from ..compiler.promotion import C_NAME, promote_types
 from ..registry import op
 from ..samples_composite import contractions
 from .common import OUT_TENSOR_DTYPE, at_least_1d, broadcast_shapes, drop_dims, hint, numel_of, required, rounded, shape_text, wrap_dim
@@ -314,9 +314,11 @@ def vecdot(x, y, dim):
     return drop_dims(T.reduce("sum", product, (d,)), (d,), False)
 
 
-@op("kron(Tensor self, Tensor other) -> Tensor", rule="same", layout="contiguous", node="ViewBackward0", samples=contractions("kron"))
+@op("kron(Tensor self, Tensor other) -> Tensor", rule=None, layout="contiguous", node="UnsafeViewBackward0", samples=contractions("kron"))
 def kron(self, other):
     """The Kronecker product: every element of self times the whole of other, block by block."""
+    dtype = promote_types(self.dtype, other.dtype)       # torch gives both dimensions first: a tensor without any counts like the other
+    self, other = T.cast(self, dtype), T.cast(other, dtype)
     rank = max(self.ndim, other.ndim)
     pad = lambda x: (1,) * (rank - x.ndim) + tuple(x.shape)
     a, b = pad(self), pad(other)

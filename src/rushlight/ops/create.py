@@ -178,12 +178,12 @@ def _to_device(self, device):
     return T.on_device(T.copy(self), device)
 
 
-@op("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor", rule=None, on="Tensor", layout="pointwise", node="CopyBackwards", out=False)
-def copy_(self, src, non_blocking):
-    """Write the elements of `src`, broadcast and cast, into self."""
-    _fits(self, src)
-    src = T.prim("real", src) if T.is_complex(src.dtype) and not T.is_complex(self.dtype) and self.dtype != "b1" else src
-    return T.expand(T.cast(src, self.dtype), self.shape)
+@op("copy_(Tensor(a!) self, Tensor|Scalar other, bool non_blocking=False) -> Tensor", rule=None, on="Tensor", layout="pointwise", node="CopyBackwards", out=False)
+def copy_(self, other, non_blocking):
+    """Write the elements of `other`, broadcast and cast, into self."""
+    _fits(self, other)
+    other = T.prim("real", other) if T.is_complex(other.dtype) and not T.is_complex(self.dtype) and self.dtype != "b1" else other
+    return T.expand(T.cast(other, self.dtype), self.shape)
 
 
 @copy_.gradient("self")
@@ -191,8 +191,8 @@ def _(grad):
     return None
 
 
-@copy_.gradient("src")
-def _(grad, src):
+@copy_.gradient("other")
+def _(grad, other):
     return grad
 
 

@@ -28,7 +28,7 @@ def _no_integers(self, other, p):
     return "norm"
 
 
-@op("dist(Tensor self, Tensor other, Scalar! p=2) -> Tensor", rule=_no_integers, layout="contiguous", node="LinalgVectorNormBackward0", out=False, samples=_pairs)
+@op("dist(Tensor self, Tensor other, Scalar! p=2) -> Tensor", rule=_no_integers, layout="contiguous", node="DistBackward0", out=False, samples=_pairs)
 def dist(self, other, p):
     """The p-norm of `self - other`."""
     return reduce.norm(T.prim("sub", self, other), float(p))

@@ -10,14 +10,14 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import binary, unary
-from .common import FOUND_DTYPE, converted, required, rounded, underived
+from .common import FOUND_DTYPE, converted, factor, numbered, required, rounded, underived
 
 INF = math.inf
 
 
 # ---------------------------------------------------------------------------------------------------------- arithmetic
 @op(["add(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
+     "add(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "add(Tensor self, Scalar alpha, Tensor other) -> Tensor", "add(Tensor self, Scalar other, Scalar alpha) -> Tensor"],
     numbers=True, rule="same", inplace=True, node="AddBackward0", samples=binary())
 def add(self, other, alpha=None):
     """`self + other`, or `self + alpha * other`, with broadcasting and type promotion.
@@ -36,6 +36,8 @@ def _check_alpha(alpha, self):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b" and self.dtype != "b1":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind == "c" and not T.is_complex(self.dtype):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return rounded(alpha)
 
 
@@ -52,7 +54,7 @@ def _no_bools(a, b):
 
 
 @op(["sub(Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
-     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor"],
+     "sub(Tensor|Scalar self, Tensor|Scalar other, *, Scalar alpha) -> Tensor", "sub(Tensor self, Scalar alpha, Tensor other) -> Tensor", "sub(Tensor self, Scalar other, Scalar alpha) -> Tensor"],
     numbers=True, rule=lambda self, other, alpha=None: _no_bools(self, other), inplace=True, aliases=("subtract",), samples=binary(),
     node=lambda given: "SubBackward0" if T.scalar_kind(given["self"]) is None else "RsubBackward1")
 def sub(self, other, alpha=None):
@@ -66,7 +68,7 @@ def sub(self, other, alpha=None):
     rule=lambda self, other, alpha=None: _no_bools(self, other), node=lambda given: "RsubBackward0" if T.scalar_kind(given["other"]) is None else "RsubBackward1", samples=binary())
 def rsub(self, other, alpha=None):
     """`other - self`."""
-    return T.prim("sub", other, self if alpha is None else T.prim("mul", self, alpha))
+    return T.prim("sub", other, self if alpha is None else T.prim("mul", self, _check_alpha(alpha, self)))
 
 
 @op("mul(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", once=True, numbers=True, rule="same", inplace=True, node="MulBackward0",
@@ -137,7 +139,7 @@ def floor_divide(self, other):
 floor_divide.gradient("self", "other")(underived("floor_divide"))
 
 
-@op("remainder(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="RemainderBackward0",
+@op("remainder(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node=numbered("Remainder", 1, other=0),
     refuses="bc", kernel="remainder_cpu", samples=binary(nonzero=True))
 def remainder(self, other):
     """Python's `%`: the sign of the divisor."""
@@ -159,7 +161,7 @@ def _(grad, self, other):
     return -(grad * T.prim("floor", self / other))
 
 
-@op("fmod(Tensor self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node="FmodBackward0",
+@op("fmod(Tensor self, Tensor|Scalar other) -> Tensor", rule="same", inplace=True, node=numbered("Fmod", 1, other=0),
     refuses="bc", kernel="fmod_cpu", samples=binary(nonzero=True))
 def fmod(self, other):
     """C's remainder: the sign of the dividend."""
@@ -168,12 +170,7 @@ def fmod(self, other):
     return T.prim("fmod", self, other)
 
 
-def _pow_node(given):
-    if T.scalar_kind(given["self"]) is not None: return "PowBackward2"
-    return "PowBackward0" if T.scalar_kind(given["exponent"]) is not None else "PowBackward1"
-
-
-@op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node=_pow_node,
+@op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node=numbered("Pow", 1, self=2, exponent=0),
     refuses="b", samples=binary(positive=True))
 def pow(self, exponent):
     """`self ** exponent`."""
@@ -182,7 +179,7 @@ def pow(self, exponent):
     return T.prim("pow", self, exponent)
 
 
-@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, samples=binary(positive=True),
+@op("float_power(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule=None, node=numbered("Pow", 1, self=2, exponent=0), samples=binary(positive=True),
     inplace="the base given to float_power_ has dtype {self} but the operation's result requires dtype {result}",
     out="the output given to float_power has dtype {out} but the operation's result requires dtype {result}")
 def float_power(self, exponent):
@@ -404,7 +401,7 @@ _CLAMP_REFUSES = {"c": NotImplementedError("clamp is not supported for complex t
 
 @op(["clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
      "clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"],
-    rule="same", promote=("self", "min", "max"), inplace=True, node="ClampBackward1", aliases=("clip",), refuses=_CLAMP_REFUSES,
+    rule="same", promote=("self", "min", "max"), inplace=True, node=numbered("Clamp", 0, min=1, max=1), aliases=("clip",), refuses=_CLAMP_REFUSES,
     samples=unary(extra=(-1.5, 2.0)))
 def clamp(self, min=None, max=None):
     """Each element moved into [min, max]. `min` above `max` gives `max`."""
@@ -449,7 +446,7 @@ def _(grad, self, min, max):
     return T.where(above, grad, 0)
 
 
-@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node="ClampMinBackward0", refuses=_CLAMP_REFUSES,
+@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node=numbered("ClampMin", 1, min=0), refuses=_CLAMP_REFUSES,
     samples=unary(extra=(-1.5,)))
 def clamp_min(self, min):
     """`clamp(self, min=min)`."""
@@ -466,7 +463,7 @@ def _(grad, self, min):
     return T.where(self < min, grad, 0)
 
 
-@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node="ClampMaxBackward0", refuses=_CLAMP_REFUSES,
+@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node=numbered("ClampMax", 1, max=0), refuses=_CLAMP_REFUSES,
     samples=unary(extra=(1.5,)))
 def clamp_max(self, max):
     """`clamp(self, max=max)`."""
@@ -496,9 +493,9 @@ def _lerp_rule(self, end, weight):
     return "keep"
 
 
-@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True, node="LerpBackward0",
-    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE,         # beside a number as weight torch takes any out= that can hold the result
-    samples=binary(count=3))
+@op(["lerp(Tensor self, Tensor end, Tensor|Scalar weight) -> Tensor"], rule=_lerp_rule, inplace=True,
+    node=numbered("Lerp", 1, weight=0), samples=binary(count=3),
+    out=lambda given: isinstance(given["weight"], str) or FOUND_DTYPE)         # beside a number as weight torch takes any out= that can hold the result
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, exact at both ends."""
     d = end - self
@@ -528,7 +525,7 @@ def _(grad, self, end):
     refuses="b", kernel="addcmul_cpu_out", samples=binary(count=3))
 def addcmul(self, tensor1, tensor2, value):
     """`self + value * tensor1 * tensor2`."""
-    return self + value * tensor1 * tensor2
+    return self + factor(value, self.dtype) * tensor1 * tensor2
 
 
 @op(["addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
@@ -541,7 +538,7 @@ def addcdiv(self, tensor1, tensor2, value):
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
                            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
                            "(self + value * torch.trunc(tensor1 / tensor2)).to(self.dtype) for integer inputs")
-    return self + value * tensor1 / tensor2
+    return self + factor(value, self.dtype) * tensor1 / tensor2
 
 
 @op("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", rule="same", inplace=True,
@@ -653,8 +650,8 @@ def signbit(x):
     return T.prim("lt", x, T.const(0, x.dtype)) if x.dtype != "b1" else T.expand(T.const(False, "b1"), x.shape)
 
 
-@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, node="CopysignBackward0", refuses="c",
-    kernel="copysign_cpu", samples=binary())
+@op("copysign(Tensor self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, refuses="c",
+    node=numbered("Copysign", 0, other=1), kernel="copysign_cpu", samples=binary())
 def copysign(self, other):
     """The size of self with the sign of other."""
     return T.prim("copysign", self, other)
@@ -701,7 +698,7 @@ def where(condition, self, other):
 
 
 @op(["masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor", "masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"],
-    rule=None, inplace=True, layout="pointwise contiguous", node="MaskedFillBackward0", samples=binary(condition="second"))
+    rule=None, inplace=True, layout="pointwise contiguous", node=numbered("MaskedFill", 1, value=0), samples=binary(condition="second"))
 def masked_fill(self, mask, value):
     """`value` where the mask holds, `self` elsewhere."""
     if mask.dtype != "b1":
@@ -734,7 +731,7 @@ heaviside.gradient("self", "values")(underived("heaviside"))
 
 
 @op("xlogy(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", inplace=True, on="torch Tensor special", refuses="c",
-    kernel="xlogy_cpu", samples=binary(positive=True))
+    kernel="xlogy_cpu", node=numbered("Xlogy", 0, self=1, other=2), samples=binary(positive=True))
 def xlogy(self, other):
     """`self * log(other)`, 0 where self is 0."""
     out = T.where(T.prim("eq", self, T.const(0, self.dtype)), 0, self * T.prim("log", other))

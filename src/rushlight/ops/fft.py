@@ -262,7 +262,7 @@ def _shift(name, amount, doc):
     @op(f"{name}(Tensor self, int[1]? dim=None) -> Tensor", on="fft", layout="contiguous", out=False, node="RollBackward0", samples=transforms("shift", 0))
     def shift(self, dim):
         out = self
-        for d in range(self.ndim) if dim is None else sorted({wrap_dim(d, self.ndim) for d in dim}):
+        for d in range(self.ndim) if dim is None else [wrap_dim(d, self.ndim) for d in dim]:      # named twice: turned twice
             out = _rotated(out, d, amount(self.shape[d]))
         return T.copy(out)
     shift.__doc__ = shift.__doc__ + doc
@@ -279,6 +279,7 @@ def _frequencies(name, count, doc):
         samples=transforms("frequencies", 0))
     def frequencies(n, d, dtype, layout, device, pin_memory, requires_grad):
         dtype = T.as_dtype(dtype) or T.default_dtype()
+        if not T.is_float(dtype) and not T.is_complex(dtype): raise RuntimeError(f"{name} requires a floating point or complex dtype")
         k = T.iota(count(n), 0, 1)
         if name == "fftfreq": k = T.where(k < (n + 1) // 2, k, k - n)
         wide = T.compute_dtype(dtype) if T.is_float(dtype) else "f64"

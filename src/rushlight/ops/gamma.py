@@ -25,7 +25,7 @@ from .approximation import (
     sqrt,
     wide,
 )
-from .common import no_derivative
+from .common import no_derivative, numbered
 
 EPSILON = 2.0 ** -53
 # B(2j) / (2j)!: the Bernoulli numbers of the Euler-Maclaurin formula
@@ -84,7 +84,7 @@ def _zeta_samples(seed=0):
     return [Sample(_draw(rng, a, 1.2, 12), _draw(rng, b, 0.1, 30)) for a, b in (((), ()), ((5,), (5,)), ((3, 1), (1, 40)), ((0,), (0,)), ((33,), ()))]
 
 
-@op("zeta(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", on="special", node="SpecialZetaBackward0", refuses="ch", kernel="zeta_cpu", samples=_zeta_samples)
+@op("zeta(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", on="special", node=numbered("SpecialZeta", 0, self=1, other=2), refuses="ch", kernel="zeta_cpu", samples=_zeta_samples)
 def zeta(self, other):
     """The Hurwitz zeta function, the sum of `(other + k) ** -self` over k from 0 on. There is no derivative with respect to self."""
     (s, kind), (q, _) = wide(self), wide(other)

@@ -335,7 +335,7 @@ def take(self, index):
 
 
 @op("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", rule=None, layout="contiguous",
-    out=OUT_TENSOR_DTYPE, samples=indexing("take_along"))
+    node="GatherBackward0", out=OUT_TENSOR_DTYPE, samples=indexing("take_along"))
 def take_along_dim(self, indices, dim):
     """`gather` that broadcasts; along a dimension indices wrap around, as torch's do."""
     if indices.dtype != "i64":

@@ -143,8 +143,9 @@ def binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
     if target.ndim != input.ndim or not _equal(target.shape, input.shape):
         raise ValueError(f"Using a target size (torch.Size({shape_text(target.shape)})) that is different to the input size (torch.Size({shape_text(input.shape)})) "
                          "is deprecated. Please ensure they have the same size.")
-    inside = T.prim("le", T.const(0, input.dtype), input) & T.prim("le", input, T.const(1, input.dtype))
-    input = required(inside, input, ("RuntimeError", "all elements of input should be between 0 and 1"))
+    inside = lambda x: T.prim("le", T.const(0, x.dtype), x) & T.prim("le", x, T.const(1, x.dtype))
+    input = required(inside(input), input, ("RuntimeError", "all elements of input should be between 0 and 1"))
+    target = required(inside(target), target, ("RuntimeError", "all elements of target should be between 0 and 1"))
     floor = T.const(-100.0, input.dtype)
     loss = (target - 1.0) * T.prim("maximum", T.prim("log1p", -input), floor) - target * T.prim("maximum", T.prim("log", input), floor)
     if weight is not None:

@@ -67,7 +67,7 @@ def _(grad, other, result):
     return grad * T.prim("exp2", other - result)
 
 
-@op("ldexp(Tensor self, Tensor other) -> Tensor", rule="float", inplace=True, node="MulBackward0", samples=binary())
+@op("ldexp(Tensor self, Tensor other) -> Tensor", rule="float", inplace=True, node="LdexpBackward0", samples=binary())
 def ldexp(self, other):
     """`self * 2**other`."""
     return self * T.prim("exp2", other)

@@ -39,7 +39,7 @@ def _polynomial(name, doc, body):
         n = _degree(n)
         return T.where(n < 0.0, 0.0, body(wide(x)[0], n))
     apply.__doc__ = doc
-    return op(f"{name}(Tensor|Scalar self, Tensor|Scalar n) -> Tensor", rule="float", on="special", differentiable=False, refuses="ch", kernel=f"{name}_cpu",
+    return op(f"{name}(Tensor|Scalar x, Tensor|Scalar n) -> Tensor", rule="float", on="special", differentiable=False, refuses="ch", kernel=f"{name}_cpu",
               samples=samples)(apply)
 
 

@@ -12,7 +12,7 @@ from .gamma import beta_slope
 from .sort import topk
 
 _OPTIONS = "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False"
-_LIKE = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False, MemoryFormat? memory_format=None"
+_LIKE = "*, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool requires_grad=False, MemoryFormat? memory_format=None"
 
 
 def _native(schemas, doc, on="Tensor", **more):

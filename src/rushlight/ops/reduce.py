@@ -425,7 +425,7 @@ cummax = _running("cummax", "max", "The running maximum along `dim`, and its ind
 cummin = _running("cummin", "min", "The running minimum along `dim`, and its indices.")
 
 
-@op("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", layout="contiguous",
+@op("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule="acc_float", layout="contiguous", node="DivBackward0",
     refuses={"bi": RuntimeError("nanmean(): expected input to have floating point or complex dtype")}, out=_nansum_out, samples=reduction())
 def nanmean(x, dim, keepdim, dtype):
     """The mean of what is not NaN."""
@@ -435,7 +435,7 @@ def nanmean(x, dim, keepdim, dtype):
     return drop_dims(T.reduce("sum", T.where(absent, 0, x), dims) / count, dims, keepdim)
 
 
-@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None,
+@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", rule=None, node="SubBackward0",
     layout=lambda given: "narrowed" if given["prepend"] is None and given["append"] is None else "contiguous",
     out=lambda given: given["n"] != 0 or "expected scalar_type {result} but found {out}", unreached=True, samples=reduction(keepdim=False, name="dim"))
 def diff(self, n, dim, prepend, append):

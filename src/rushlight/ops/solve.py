@@ -313,7 +313,7 @@ linalg_slogdet = _slogdet_op("slogdet(Tensor A) -> (Tensor sign, Tensor logabsde
 slogdet = _slogdet_op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", "torch Tensor")
 
 
-@op("logdet(Tensor self) -> Tensor", layout="contiguous", out=False, samples=linear_algebra("positive"))
+@op("logdet(Tensor self) -> Tensor", layout="contiguous", node="WhereBackward0", out=False, samples=linear_algebra("positive"))
 def logdet(self):
     """The logarithm of the determinant: NaN for a negative one."""
     need_square(self, "logdet")

@@ -25,6 +25,7 @@ from .approximation import (
     sqrt,
     wide,
 )
+from .common import numbered
 from .elementwise import sgn
 
 SQRT_HALF, SQRT_2_PI = math.sqrt(0.5), math.sqrt(2 * math.pi)
@@ -211,7 +212,7 @@ def _(grad, self):
     return grad * T.where(positive, slope, T.where(self == 0, T.const(INF, self.dtype), T.const(NAN, self.dtype)))
 
 
-@op("xlog1py(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", on="special", node="SpecialXlog1PyBackward0", refuses="c", kernel="xlog1py_cpu",
+@op("xlog1py(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", rule="float", on="special", node=numbered("SpecialXlog1Py", 0, self=1, other=2), refuses="c", kernel="xlog1py_cpu",
     samples=binary(positive=True))
 def xlog1py(self, other):
     """`self * log1p(other)`, 0 where self is 0."""

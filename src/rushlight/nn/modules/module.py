@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.dtypes import as_dtype
 from rushlight.utils.names import typename
 
 from ..parameter import Buffer, Parameter
@@ -521,7 +522,8 @@ def _parse_to(*args, **kwargs):
     """The arguments of `to` -> (device, dtype, non_blocking, memory_format)."""
     args = list(args)
     device = kwargs.pop("device", None)
-    dtype = kwargs.pop("dtype", None)
+    args = [as_dtype(arg) for arg in args]
+    dtype = as_dtype(kwargs.pop("dtype", None))
     non_blocking = kwargs.pop("non_blocking", False)
     kwargs.pop("copy", None)
     memory_format = kwargs.pop("memory_format", None)
