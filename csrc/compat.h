@@ -12,9 +12,11 @@
 #if PY_VERSION_HEX < 0x030C0000
 #include <structmember.h>
 #define RL_T_PYSSIZET T_PYSSIZET
+#define RL_T_OBJECT T_OBJECT
 #define RL_READONLY READONLY
 #else
 #define RL_T_PYSSIZET Py_T_PYSSIZET
+#define RL_T_OBJECT _Py_T_OBJECT           // None where nothing is; the public kind raises
 #define RL_READONLY Py_READONLY
 #endif
 
@@ -29,6 +31,15 @@ inline void revive(PyObject* o, PyTypeObject* type) {
 #else
   Py_SET_REFCNT(o, 1);
 #endif
+}
+
+// A new instance of a subclass of tuple, its items empty. 3.14 keeps the hash in the tuple, and 0 is not "unknown" there: allocated memory alone is not enough.
+inline PyObject* tuple_alloc(PyTypeObject* type, Py_ssize_t n) {
+  PyObject* t = type->tp_alloc(type, n);
+#if PY_VERSION_HEX >= 0x030E0000
+  if (t) ((PyTupleObject*)t)->ob_hash = -1;
+#endif
+  return t;
 }
 
 // getattr without an AttributeError: 1 found (new reference), 0 absent, -1 another error.
