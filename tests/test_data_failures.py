@@ -52,7 +52,7 @@ def test_a_dead_worker_is_reported_within_a_second(end, words, method, tmp_path)
 def test_what_cannot_be_pickled_says_how_to_do_without(method):
     class Local(Dying): pass
     with pytest.raises((AttributeError, TypeError, pickle.PicklingError)) as raised: list(DataLoader(Local("exit", ""), num_workers=2, multiprocessing_context=method))
-    assert "multiprocessing_context='fork'" in raised.value.__notes__[0]
+    assert "multiprocessing_context='fork'" in raised.value.__notes__[-1]
 
 
 def test_a_dead_worker_whose_child_lives_on(tmp_path):
