@@ -12,23 +12,34 @@
 #if PY_VERSION_HEX < 0x030C0000
 #include <structmember.h>
 #define RL_T_PYSSIZET T_PYSSIZET
+#define RL_T_OBJECT T_OBJECT
 #define RL_READONLY READONLY
 #else
 #define RL_T_PYSSIZET Py_T_PYSSIZET
+#define RL_T_OBJECT _Py_T_OBJECT           // None where nothing is; the public kind raises
 #define RL_READONLY Py_READONLY
 #endif
 
 namespace rl {
 
-// Brings an object of a heap type back to life from a freelist. The memory still has its type pointer, and the type its reference to be retaken.
+// Brings an object of a heap type back to life from a freelist. The memory still has its type pointer (and 3.14's flags beside the count); the type's reference is
+// retaken. A debug build of Python sums all counts and may list all objects: it is told as by Python's own freelists.
 inline void revive(PyObject* o, PyTypeObject* type) {
   Py_INCREF((PyObject*)type);
-#if PY_VERSION_HEX >= 0x030E0000
-  (void)PyObject_Init(o, type);      // 3.14 keeps flags beside the count: let Python write both
-  Py_DECREF((PyObject*)type);        // PyObject_Init took the type's reference itself
+#ifdef Py_REF_DEBUG
+  _Py_NewReference(o);
 #else
   Py_SET_REFCNT(o, 1);
 #endif
+}
+
+// A new instance of a subclass of tuple, its items empty. 3.14 keeps the hash in the tuple, and 0 is not "unknown" there: allocated memory alone is not enough.
+inline PyObject* tuple_alloc(PyTypeObject* type, Py_ssize_t n) {
+  PyObject* t = type->tp_alloc(type, n);
+#if PY_VERSION_HEX >= 0x030E0000
+  if (t) ((PyTupleObject*)t)->ob_hash = -1;
+#endif
+  return t;
 }
 
 // getattr without an AttributeError: 1 found (new reference), 0 absent, -1 another error.
@@ -66,14 +77,8 @@ inline Py_hash_t hash_pointer(const void* p) {
   return h == -1 ? -2 : h;
 }
 
-// Nobody but the caller can see the object. In 3.14 a caller's local may be borrowed from its stack without being counted, so a count of 1 proves nothing there
-// for an object that came in as an argument.
-inline bool sole_reference(PyObject* o) {
-#if PY_VERSION_HEX >= 0x030E0000
-  return PyUnstable_Object_IsUniqueReferencedTemporary(o);
-#else
-  return Py_REFCNT(o) == 1;
-#endif
-}
+// Nobody but the caller can see the object: the only reference to it is one that the caller (or a list in its hand) owns. Not to be asked about an argument of a
+// function that Python called: from 3.14 on the interpreter lends those from its local variables without counting, and 1 proves nothing.
+inline bool sole_reference(PyObject* o) { return Py_REFCNT(o) == 1; }
 
 }  // namespace rl

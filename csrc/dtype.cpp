@@ -241,29 +241,25 @@ bool device_from(PyObject* o, Device* out) {
 static PyObject* size_from_tuple(PyTypeObject* type, PyObject* t) {     // t is stolen
   if (!t) return nullptr;
   Py_ssize_t n = PyTuple_GET_SIZE(t);
-  PyObject* r = type->tp_alloc(type, n);
+  PyObject* r = tuple_alloc(type, n);
   for (Py_ssize_t i = 0; r && i < n; i++) PyTuple_SET_ITEM(r, i, Py_NewRef(PyTuple_GET_ITEM(t, i)));
   Py_DECREF(t);
   return r;
 }
 static PyObject* size_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (kwargs && PyDict_GET_SIZE(kwargs)) return raise(PyExc_TypeError, "torch.Size() takes no keyword arguments");
-  PyObject* t = PyObject_CallObject((PyObject*)&PyTuple_Type, args);
-  if (!t) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(t); i++) {
+  PyObject* t = PyObject_CallObject((PyObject*)&PyTuple_Type, args);       // the caller's own if that is a tuple: only read
+  PyObject* r = t ? tuple_alloc(type, PyTuple_GET_SIZE(t)) : nullptr;
+  for (Py_ssize_t i = 0; r && i < PyTuple_GET_SIZE(t); i++) {
     PyObject* item = PyTuple_GET_ITEM(t, i);
-    if (PyLong_Check(item)) continue;
-    PyObject* number = PyIndex_Check(item) ? PyNumber_Index(item) : nullptr;
-    if (!number) {
-      PyErr_Clear();
-      raise(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
-      Py_DECREF(t);
-      return nullptr;
-    }
-    Py_DECREF(item);
-    PyTuple_SET_ITEM(t, i, number);
+    PyObject* number = PyLong_Check(item) ? Py_NewRef(item) : PyIndex_Check(item) ? PyNumber_Index(item) : nullptr;
+    if (number) { PyTuple_SET_ITEM(r, i, number); continue; }
+    PyErr_Clear();
+    raise(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+    Py_CLEAR(r);
   }
-  return size_from_tuple(type, t);
+  Py_XDECREF(t);
+  return r;
 }
 static PyObject* size_repr(PyObject* o) {
   PyObject* list = PySequence_List(o);
@@ -304,7 +300,7 @@ static PyObject* size_add(PyObject* a, PyObject* b) {         // nb_add, so that
     PyObject* item = i < n ? PyTuple_GET_ITEM(a, i) : PyTuple_GET_ITEM(b, i - n);
     if (!PyLong_Check(item)) return raise(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
   }
-  PyObject* r = SizeType->tp_alloc(SizeType, n + m);
+  PyObject* r = tuple_alloc(SizeType, n + m);
   for (Py_ssize_t i = 0; r && i < n + m; i++) PyTuple_SET_ITEM(r, i, Py_NewRef(i < n ? PyTuple_GET_ITEM(a, i) : PyTuple_GET_ITEM(b, i - n)));
   return r;
 }
@@ -321,7 +317,7 @@ static PyMethodDef size_methods[] = {
   {nullptr}};
 
 PyObject* size_object(const int64_t* shape, int n) {
-  PyObject* r = SizeType->tp_alloc(SizeType, n);
+  PyObject* r = tuple_alloc(SizeType, n);
   for (int i = 0; r && i < n; i++) {
     PyObject* v = PyLong_FromLongLong(shape[i]);
     if (!v) { Py_DECREF(r); return nullptr; }

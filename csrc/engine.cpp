@@ -25,12 +25,12 @@ static PyObject* call_method(Tensor* t, const char* name, Tensor* argument = nul
 // -------------------------------------------------------------------------------------------------------- adding gradients
 // Nobody else sees this gradient or its memory: it may be written.
 static bool owned_alone(Tensor* t) {
-  return Py_REFCNT((PyObject*)t) == 1 && t->storage->rc == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY));
+  return sole_reference((PyObject*)t) && t->storage->rc == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY));
 }
 
 // The same while recording: those who are going to read it do so before anything recorded later writes it.
 static bool recorded_alone(Tensor* t) {
-  return (tls.guard & G_RECORD) && Py_REFCNT((PyObject*)t) == 1 && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY)) &&
+  return (tls.guard & G_RECORD) && sole_reference((PyObject*)t) && !t->requires_grad && !(t->storage->flags & (ST_EXTERNAL | ST_SHARED | ST_READONLY)) &&
          t->storage->rc == 1 + recorded_references(t->storage);
 }
 
@@ -126,7 +126,7 @@ static bool accumulate_leaf(Node* n, Tensor** slot) {
   if (!leaf->grad) {
     Tensor* kept;
     if (is_sparse(grad)) {                                // its memory is Python's; another object, since what the leaf keeps is added to in place
-      if (Py_REFCNT((PyObject*)grad) == 1 && !grad->requires_grad) { kept = grad; *slot = nullptr; } else kept = (Tensor*)call_method(grad, "clone");
+      if (sole_reference((PyObject*)grad) && !grad->requires_grad) { kept = grad; *slot = nullptr; } else kept = (Tensor*)call_method(grad, "clone");
     }
     else if (!tls.grad_mode && (owned_alone(grad) || recorded_alone(grad)) && lies_like(grad->layout, leaf->layout)) { kept = grad; *slot = nullptr; }
     else kept = copy_like(grad, leaf->layout);

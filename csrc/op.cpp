@@ -9,7 +9,6 @@
 // the schema's arrow; named results become a struct sequence `torch.return_types.NAME`, found as `op.result_type`; lists come back as tuples, as in torch.
 #include "compat.h"
 #include "op.h"
-#include <structmember.h>
 
 namespace rl {
 
@@ -503,13 +502,13 @@ static PyGetSetDef op_getset[] = {
     {"pointwise", op_get_pointwise, op_set_pointwise, "overlapping operands of an in-place call are an error, as torch's pointwise ops have it", nullptr},
     {"result_type", op_get_result_type, nullptr, "the named tuple of its results, or None", nullptr}, {"forms", op_get_forms, nullptr, "'inplace', 'out'", nullptr},
     {"id", op_get_id, nullptr, "part of every plan key", nullptr}, {}};
-static PyMemberDef op_members[] = {{"name", T_OBJECT, offsetof(Op, name), READONLY}, {"__doc__", T_OBJECT, offsetof(Op, doc), 0}, {}};
+static PyMemberDef op_members[] = {{"name", RL_T_OBJECT, offsetof(Op, name), RL_READONLY}, {"__doc__", RL_T_OBJECT, offsetof(Op, doc), 0}, {}};
 static PyType_Slot op_slots[] = {{Py_tp_new, (void*)op_new}, {Py_tp_dealloc, (void*)op_dealloc}, {Py_tp_repr, (void*)op_repr}, {Py_tp_getset, op_getset}, {Py_tp_members, op_members}, {0, nullptr}};
 static PyType_Spec op_spec = {"rushlight._C.Op", sizeof(Op), 0, Py_TPFLAGS_DEFAULT, op_slots};
 
-static PyMemberDef face_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Face, vectorcall), READONLY}, {"__dictoffset__", T_PYSSIZET, offsetof(Face, dict), READONLY},
-    {"__name__", T_OBJECT, offsetof(Face, name), 0}, {"__qualname__", T_OBJECT, offsetof(Face, qualname), 0}, {"__module__", T_OBJECT, offsetof(Face, module), 0},
-    {"__doc__", T_OBJECT, offsetof(Face, doc), 0}, {"op", T_OBJECT, offsetof(Face, op), READONLY}, {}};
+static PyMemberDef face_members[] = {{"__vectorcalloffset__", RL_T_PYSSIZET, offsetof(Face, vectorcall), RL_READONLY}, {"__dictoffset__", RL_T_PYSSIZET, offsetof(Face, dict), RL_READONLY},
+    {"__name__", RL_T_OBJECT, offsetof(Face, name), 0}, {"__qualname__", RL_T_OBJECT, offsetof(Face, qualname), 0}, {"__module__", RL_T_OBJECT, offsetof(Face, module), 0},
+    {"__doc__", RL_T_OBJECT, offsetof(Face, doc), 0}, {"op", RL_T_OBJECT, offsetof(Face, op), RL_READONLY}, {}};
 static PyGetSetDef face_getset[] = {{"__signature__", face_signature, nullptr, nullptr, nullptr}, {"__text_signature__", face_text_signature, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
 static PyMethodDef face_methods[] = {{"__reduce__", face_reduce, METH_NOARGS, nullptr}, {}};

@@ -2,6 +2,7 @@
 //
 // A shared storage is a mapping of an unnamed memory object; processes exchange its file descriptor (multiprocessing/reductions.py), so nothing is left
 // behind when they die, however they die. A forked child sees the mapping without any of this.
+#include "compat.h"
 #include "element.h"
 #include "platform.h"
 #include <atomic>
@@ -141,7 +142,7 @@ static PyObject* take_back(PyObject*, PyObject* list) {
   if (!PyList_Check(list)) return raise(PyExc_TypeError, "_take_back takes a list");
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
     PyObject* object = PyList_GET_ITEM(list, i);
-    if (!PyObject_TypeCheck(object, UntypedStorageType) || Py_REFCNT(object) != 1) continue;
+    if (!PyObject_TypeCheck(object, UntypedStorageType) || !sole_reference(object)) continue;
     Storage* s = storage_of(object);
     if (!s) return nullptr;
     auto found = mappings().find(s);

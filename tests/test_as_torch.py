@@ -5,6 +5,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 import rushlight
 
 HERE = {**os.environ, "PYTHONPATH": str(pathlib.Path(rushlight.__file__).parents[1])}      # the package under test, from any folder
@@ -77,3 +79,19 @@ def test_run_a_module(tmp_path):
     (tmp_path / "program.py").write_text("import torch\nprint(torch.zeros(1).shape)\n")
     done = subprocess.run([sys.executable, "-m", "rushlight", "run", "-m", "program"], capture_output=True, text=True, cwd=tmp_path, env=HERE)
     assert done.returncode == 0 and done.stdout == "torch.Size([1])\n", done.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("how", ["script", "module"])
+def test_processes_of_a_program_find_it_too(method, how, tmp_path):
+    (tmp_path / "program.py").write_text(textwrap.dedent("""
+        import sys, torch
+        from torch.utils.data import DataLoader, Dataset
+        class Numbers(Dataset):
+            def __len__(self): return 6
+            def __getitem__(self, i): return torch.full((2,), float(i))
+        if __name__ == "__main__":
+            print([b[:, 0].tolist() for b in DataLoader(Numbers(), batch_size=3, num_workers=2, multiprocessing_context=sys.argv[1])])
+    """))
+    done = subprocess.run([sys.executable, "-m", "rushlight", "run", *(["-m", "program"] if how == "module" else ["program.py"]), method], capture_output=True, text=True, cwd=tmp_path, env=HERE)
+    assert done.returncode == 0 and done.stdout == "[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n", done.stderr

@@ -1,6 +1,7 @@
 """What becomes of a loader when something dies: a worker, the loading process, or the room for shared memory. Start methods: all three."""
 import faulthandler
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def test_a_dead_worker_is_reported_within_a_second(end, words, method, tmp_path)
         late = time.monotonic() - float(note.read_text())
         if late < 1: break
     assert late < 1
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_what_cannot_be_pickled_says_how_to_do_without(method):
+    class Local(Dying): pass
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)) as raised: list(DataLoader(Local("exit", ""), num_workers=2, multiprocessing_context=method))
+    assert "multiprocessing_context='fork'" in raised.value.__notes__[-1]
 
 
 def test_a_dead_worker_whose_child_lives_on(tmp_path):

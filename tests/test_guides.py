@@ -4,6 +4,7 @@ import contextlib
 import doctest
 import functools
 import io
+import multiprocessing
 import pathlib
 import re
 import struct
@@ -46,7 +47,7 @@ def files(tmp_path, monkeypatch):
 
 def run(page, wanted, **space):
     """The names that a page's programs leave behind. Sessions (>>>) are compared line by line, and so is what programs print."""
-    space |= {"__name__": "guide", "printed": ""}
+    space = {"__name__": "guide", "printed": "", **space}
     found = blocks(page)
     assert len(found) >= wanted
     for number, (code, said) in enumerate(found):
@@ -69,9 +70,12 @@ def photo(path):
     image.new("RGB", (320, 280), (200, 30, 90)).save(path / "photo.png")
 
 
-def test_data(files):
+def test_data(files, monkeypatch):
     photo(files)
-    space = run("data.md", 6)
+    contexts = multiprocessing.get_context
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: contexts(method or "fork"))      # the page is no file that a worker could import
+    space = run("data.md", 6, __name__="__main__")
+    assert space["loader"].num_workers == 2
     assert list(space["names"]) == ["Ada\n", "Blaise\n"] and space["image"].shape == (1, 28, 28) and space["label"] == 0
     assert space["batch"].shape == (4, 3, 224, 224) and space["batch"].dtype is rl.float32
 

@@ -90,11 +90,12 @@ def test_mnist(tmp_path):
     with pytest.raises(ValueError, match="not an IDX file"): datasets.MNIST(tmp_path)
 
 
-def test_cifar(tmp_path):
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_cifar(tmp_path, protocol):
     folder = tmp_path / "cifar-10-batches-py"
     folder.mkdir()
     data = np.arange(2 * 3072, dtype=np.uint32).reshape(2, 3072).astype(np.uint8)
-    (folder / "test_batch").write_bytes(pickle.dumps({b"data": data, b"labels": [1, 9]}))
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": data, b"labels": [1, 9]}, protocol))
     (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"a"] * 10}))
     found = datasets.CIFAR10(tmp_path, train=False)
     assert len(found) == 2 and found[1][1] == 9 and rl.equal(found.data[0, 0, 0], rl.from_numpy(data[0].reshape(3, 32, 32)[:, 0, 0].copy()))

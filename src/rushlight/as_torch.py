@@ -64,14 +64,34 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Let `import torch` mean Rushlight from here on, in this process. Calling it again does nothing."""
+    """Let `import torch` mean Rushlight from here on, in this process and those that it starts. Calling it again does nothing."""
     if any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         return
     loaded = sys.modules.get("torch")
     if loaded is not None and loaded is not sys.modules[_PACKAGE]:
         raise ImportError("torch is already imported in this process: call install_as_torch() before anything imports it")
     sys.meta_path.insert(0, TorchFinder())
+    _install_in_children()
     sys.modules[_PACKAGE].__name__ = "torch"            # programs may look at it
+
+
+class _Installed:
+    """Reading this from a pickle installs."""
+    def __reduce__(self): return install, ()
+
+
+def _install_in_children() -> None:
+    """A process that is started instead of forked (the default from Python 3.14 on) imports the program anew, its `import torch` too, before it gets anything else
+    to run. What it reads first is a pickled dictionary: ours comes with it."""
+    from multiprocessing import spawn
+    prepare = spawn.get_preparation_data
+
+    def get_preparation_data(name):
+        data = prepare(name)
+        if name == "ignore": data.pop("init_main_from_path", None)       # for the server of forks itself, which reads no pickle: it must not import the program
+        else: data["as_torch"] = _Installed()
+        return data
+    spawn.get_preparation_data = get_preparation_data
 
 
 def run(arguments: list[str], module: bool = False) -> None:

@@ -50,7 +50,10 @@ def test_size_is_a_tuple_that_stays_a_size():
     s = rl.Size([2, 3])
     assert repr(s) == "torch.Size([2, 3])" and s == (2, 3) and hash(s) == hash((2, 3)) and s.numel() == 6
     for other in (s + (4,), (4,) + s, s * 2, 2 * s, s[1:], s[::-1], rl.Size(s), pickle.loads(pickle.dumps(s)), copy.deepcopy(s)):
-        assert type(other) is rl.Size
+        assert type(other) is rl.Size and hash(other) == hash(tuple(other))
+    assert hash(rl.ones(2, 3).shape) == hash((2, 3))
+    given = (rl.tensor(2), 3)
+    assert rl.Size(given) == (2, 3) and type(given[0]) is rl.Tensor                  # the caller's tuple is only read
     assert s[0] == 2 and rl.Size().numel() == 1
     with pytest.raises(TypeError, match=r"torch.Size\(\) takes an iterable of 'int' \(item 0 is 'float'\)"):
         rl.Size([1.5])

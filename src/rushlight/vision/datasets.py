@@ -118,7 +118,8 @@ class FashionMNIST(MNIST):
 
 class _Plain(pickle.Unpickler):
     """CIFAR's batches are pickles of arrays: nothing else may come out of them."""
-    ALLOWED = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")}
+    ALLOWED = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"),
+               ("numpy.core.numeric", "_frombuffer"), ("numpy._core.numeric", "_frombuffer")}         # pickle protocol 5, Python 3.14's default
 
     def find_class(self, module, name):
         if (module, name) not in self.ALLOWED: raise pickle.UnpicklingError(f"{module}.{name} does not belong in a CIFAR batch")

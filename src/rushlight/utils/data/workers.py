@@ -7,6 +7,7 @@ import multiprocessing.connection
 import time
 import weakref
 from collections import deque
+from pickle import PicklingError
 
 from . import worker as worker_side
 from .transport import Channel, Closed
@@ -24,7 +25,8 @@ class Pool:
         self.channels, self.processes = [], []
         self.asked = 0                                              # questions in the pool's life: an answer to an older pass is known by its number
         self._iterator = None                                       # weak: a pool is held by its iterators, not the other way round
-        forked = context.get_start_method() == "fork"
+        method = context.get_start_method()
+        forked = method == "fork"
         if forked:                                                  # what every worker needs is loaded once, before they are made
             importlib.import_module("numpy")                        # they seed it
             from ... import plans
@@ -35,7 +37,11 @@ class Pool:
             inherited = [*self.channels, Channel(ours)] if forked else []
             process = context.Process(target=worker_side.run, args=(channel, inherited, loader.dataset, options, i, loader.num_workers, seed, loader.worker_init_fn),
                                       daemon=True)
-            process.start()
+            try: process.start()
+            except (AttributeError, TypeError, PicklingError) as error:
+                error.add_note(f"The workers of this DataLoader are started by {method!r} (multiprocessing's own choice from Python 3.14 on is 'forkserver', before it was 'fork'): the data set and the "
+                               "functions given to the loader are pickled. multiprocessing_context='fork' does without.")
+                raise
             theirs.close()
             self.channels.append(Channel(ours))
             self.processes.append(process)
