@@ -1,0 +1,43 @@
+"""The bits do not depend on the width of vectors: the same calls compiled for two kinds of processors."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.compiler import jit
+
+PROGRAM = """
+import hashlib
+import rushlight as torch
+import rushlight.nn.functional as F
+
+
+def show(name, y, *inputs):
+    found = [y, *torch.autograd.grad(y, inputs, torch.linspace(-1, 1, y.numel()).reshape(y.shape).to(y.dtype))]
+    print(name, hashlib.sha256(b"".join(t.detach().double().contiguous().numpy().tobytes() for t in found)).hexdigest())
+
+
+def draw(*shape): return torch.randn(*shape).to(dtype).requires_grad_()
+
+
+for dtype in (torch.float32, torch.float64, torch.bfloat16):
+    torch.manual_seed(0)
+    a, b, x, row = draw(37, 83), draw(83, 53), draw(2, 19, 13, 11), draw(5, 1001)
+    show("product", a @ b, a, b)
+    w, own = draw(21, 19, 3, 3), draw(19, 1, 3, 3)
+    show("convolution", F.conv2d(x, w, padding=1, stride=2), x, w)
+    show("depthwise", F.conv2d(x, own, padding=1, groups=19), x, own)
+    show("depthwise, channels last", F.conv2d(x.contiguous(memory_format=torch.channels_last), own, padding=1, groups=19), x, own)
+    show("attention", F.scaled_dot_product_attention(row.reshape(1, 5, 77, 13), row.reshape(1, 5, 77, 13), row.reshape(1, 5, 77, 13)), row)
+    show("rows", F.softmax(F.layer_norm(row, (1001,)), 1).cumsum(1), row)
+    show("columns", a.var(0) + a.sum(0), a)
+    show("functions", F.gelu(row) + torch.tanh(row) * torch.sin(row) + torch.sigmoid(row).log() + torch.erfinv(torch.erf(row) * 0.9), row)
+"""
+
+
+@pytest.mark.skipif(jit.tier() != "x86-64-v4", reason="needs a processor of the wider kind")
+def test_two_kinds_of_processors_give_the_same_bits():
+    narrow, wide = (subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "RUSHLIGHT_CPU": tier}, capture_output=True, text=True, check=True).stdout
+                    for tier in ("x86-64-v3", "x86-64-v4"))
+    assert len(narrow.splitlines()) == 24 and narrow == wide
