@@ -73,7 +73,7 @@ def to(self, *args, **kwargs):
         out = registry.find("_to_device").op.function(out, device)
     if dtype is not None and dtype is not out.dtype:
         return _to_dtype()(out, dtype, memory_format)
-    if out is self and (copy or memory_format not in (None, _C.preserve_format, _suggested_format(self))):
+    if out is self and (copy or memory_format not in (None, _C.preserve_format) and memory_format is not _suggested_format(self)):
         return self.clone(memory_format=memory_format)
     return out
 
