@@ -680,6 +680,6 @@ def test_dtypes_that_dense_sums_refuse(left, right):
 
 
 def test_products_as_methods():
-    s = rl.eye(2).to_sparse()
-    assert s.smm(rl.ones(2, 3)).to_dense().tolist() == [[1] * 3] * 2
-    assert s.sspaddmm(s, rl.ones(2, 2)).to_dense().tolist() == [[2, 1], [1, 2]]
+    s = torch.eye(2).to_sparse()
+    assert s.smm(torch.ones(2, 3)).to_dense().tolist() == [[1] * 3] * 2
+    assert s.sspaddmm(s, torch.ones(2, 2)).to_dense().tolist() == [[2, 1], [1, 2]]
