@@ -677,3 +677,9 @@ def test_dtypes_that_dense_sums_refuse(left, right):
             with pytest.raises(RuntimeError, match="For integral input tensors, argument alpha must not be|Subtraction, the `-` operator, with two bool"): call(a, make(b))
             assert torch.equal(a.to_dense(), before)
     assert torch.equal(torch.add(d, b, alpha=2).to_dense(), d + 2 * b.to_dense())
+
+
+def test_products_as_methods():
+    s = torch.eye(2).to_sparse()
+    assert s.smm(torch.ones(2, 3)).to_dense().tolist() == [[1] * 3] * 2
+    assert s.sspaddmm(s, torch.ones(2, 2)).to_dense().tolist() == [[2, 1], [1, 2]]

@@ -414,7 +414,7 @@ _storage_byte = _C.UntypedStorage.__getitem__             # one byte, with the s
 
 # Methods about sparse layouts: `rushlight.sparse` is read when the first of them is called.
 _SPARSE_METHODS = ("to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced _coalesced_ indices values _indices _values "
-                   "_nnz crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV sparse_mask sparse_resize_ sparse_resize_and_clear_")
+                   "_nnz crow_indices col_indices ccol_indices row_indices sparse_dim dense_dim _dimI _dimV sparse_mask sparse_resize_ sparse_resize_and_clear_ smm sspaddmm")
 
 
 def _sparse_method(name):

@@ -99,3 +99,9 @@ def test_targets_of_binary_cross_entropy_are_probabilities():
 def test_a_view_of_an_inference_tensor_is_one():
     with rl.inference_mode(): y = rl.ones(3)
     assert y.view(3, 1).is_inference() and y[0].is_inference() and not y.clone().is_inference()
+
+
+def test_a_lazy_module_is_converted_to_the_dtype_it_has():
+    """`to` asks for the shape only where a memory format is asked for."""
+    module = rl.nn.LazyBatchNorm1d().to(rl.float32)
+    assert module(rl.randn(4, 3)).shape == (4, 3)

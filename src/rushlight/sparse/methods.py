@@ -7,6 +7,7 @@ from . import arithmetic, products, reductions, shapes  # noqa: F401  (they regi
 from .convert import coalesce as _coalesce
 from .convert import sparse_mask, to_dense, to_sparse  # noqa: F401  (methods as they are)
 from .pattern import COO, CSC, CSR, INDICES, Pattern, check_coo, check_dims
+from .products import smm, sspaddmm  # noqa: F401
 from .tensor import bare, is_sparse, layout_error, refuse, values_of
 
 
