@@ -55,6 +55,18 @@ inline int optional_attribute(PyObject* o, const char* name, PyObject** out) {
 #endif
 }
 
+// What a weak reference refers to, a new reference; null (no error) if it is dead.
+inline PyObject* weak_target(PyObject* weak) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* o = nullptr;
+  (void)PyWeakref_GetRef(weak, &o);              // an error only for what is no weak reference
+  return o;
+#else
+  PyObject* o = PyWeakref_GetObject(weak);
+  return o == Py_None ? nullptr : Py_NewRef(o);
+#endif
+}
+
 // The value of an int of one digit (below 2^30): true for nearly every size and index, without a call into Python.
 inline bool small_int(PyObject* o, int64_t* out) {
 #if PY_VERSION_HEX >= 0x030C0000

@@ -301,9 +301,9 @@ static bool run_tensor_hooks(Node* n, Tensor** grads) {
   }
   for (size_t r = 0; r < n->extra->retained.size(); r++) {
     const uint32_t slot = n->extra->retained[r].slot;
-    Tensor* t = (Tensor*)PyWeakref_GetObject(n->extra->retained[r].tensor);
-    if ((PyObject*)t == Py_None || !grads[slot]) continue;
-    Py_INCREF((PyObject*)t);
+    if (!grads[slot]) continue;
+    Tensor* t = (Tensor*)weak_target(n->extra->retained[r].tensor);
+    if (!t) continue;
     PyObject* kept = (PyObject*)grads[slot];
     if (t->grad) kept = op_binary(S_ADD, t->grad, kept); else Py_INCREF(kept);
     if (kept) { PyObject* old = t->grad; t->grad = kept; Py_XDECREF(old); }

@@ -1,5 +1,6 @@
 // Recording: a node for a plan that ran, a node for a view, and what an in-place write does to the histories that share the memory.
 #include "tape.h"
+#include "compat.h"
 #include "op.h"
 #include <algorithm>
 #include <new>
@@ -330,13 +331,15 @@ bool tape_before_inplace(const Call& call) {
 static void move_retained(Tensor* t, Node* from, Node* to, uint32_t slot) {
   if (!(t->bits & T_RETAINS_GRAD) || !from || !from->extra) return;
   auto& list = from->extra->retained;
-  for (size_t i = 0; i < list.size(); i++)
-    if (PyWeakref_GetObject(list[i].tensor) == (PyObject*)t) {
-      node_extra(to)->retained.push_back({slot, list[i].tensor});
-      to->python = 1;
-      list.erase(list.begin() + i);
-      return;
-    }
+  for (size_t i = 0; i < list.size(); i++) {
+    PyObject* target = weak_target(list[i].tensor);
+    Py_XDECREF(target);
+    if (target != (PyObject*)t) continue;
+    node_extra(to)->retained.push_back({slot, list[i].tensor});
+    to->python = 1;
+    list.erase(list.begin() + i);
+    return;
+  }
 }
 
 static void replace_history(Tensor* t, Node* n, uint32_t slot) {
