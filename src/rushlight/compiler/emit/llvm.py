@@ -13,6 +13,7 @@ from ..schedule import COLUMNS, TILE
 from . import reduce, values
 from .interior import interior_of
 from .ir import Fn, Module, Val, Var
+from .overlap import overlapping
 from .pairs import pair_counters
 
 LANES = reduce.LANES
@@ -309,6 +310,8 @@ class Evaluator(Context):
 
     def text(self): return self.module.text()
 
+    def row(self, index): return Row(self, index)
+
     def varies(self, e): return self.inner is not None and self.inner in e.axes
 
     # -- values
@@ -508,7 +511,7 @@ class NestEmitter(Evaluator):
         """A work unit is a row."""
         f, kernel = self.f, self.kernel
         self.scratch_ready()
-        passes = self.overlapping if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
+        passes = (lambda: overlapping(self)) if kernel.overlapped else lambda: self.each_row(lambda row: self.passes([row], None))
         if self.interior is not None: self.each_row(lambda row: self.split_row(row, f.const(0), self.size))
         elif self.masked and any(p.reduces for p in kernel.passes) and self.size.name != '1':
             def tiny(width): return lambda: self.each_row(lambda row: self.tiny(row, width))
@@ -525,28 +528,6 @@ class NestEmitter(Evaluator):
             body(row)
             self.advance(self.kernel.outer, counters)
             for c in pairs: c.advance()
-
-    def overlapping(self):
-        """Rows whose last pass takes the same steps as the first pass of the next row: see schedule.overlapped."""
-        f, axes, (first, *middle, last) = self.f, self.kernel.outer, self.kernel.passes
-        counters = self.counters(axes, self.lo)
-        with f.when(self.lo < self.hi):
-            row = Row(self, self.indices(axes, counters, self.lo))
-            self.reduce_row(first, [row])
-            carried = [(r, [Var(f, x) for x in reduce.parts(row.memo[r, 1])]) for r in first.reduces]
-            with f.loop(self.lo, self.hi) as unit:
-                row = Row(self, self.indices(axes, counters, unit))
-                for r, found in carried: row.memo[r, 1] = reduce.whole(tuple(x.get() for x in found))
-                self.some_passes(middle, [row])
-                self.prepare(last, [row])
-                self.advance(axes, counters)
-                def with_next():
-                    following = Row(self, self.indices(axes, counters, unit + 1))
-                    self.reduce_row(first, [following], beside=(last, [row]))
-                    for r, found in carried:
-                        for x, v in zip(found, reduce.parts(following.memo[r, 1])): x.set(v)
-                f.branch(unit + 1 < self.hi, with_next, lambda: self.run_range(last, [row], None, f.const(0), self.size, f.const(0), prepared=True))
-                for s in self.kernel.row_stores: self.store_row(row, s)
 
     def tiny_width(self):
         """The rows of the first call say which short rows to expect; None: long ones."""
@@ -679,20 +660,22 @@ class NestEmitter(Evaluator):
         for s in self.kernel.row_stores: self.store_row(rows[0], s)
 
     def some_passes(self, passes, rows, columns=None):
-        f = self.f
-        for p in passes:
-            if not p.operands(): continue
-            if p.reduces: self.reduce_row(p, rows, columns)
-            else: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0))
+        for p in passes: self.one_pass(p, rows, columns)
 
-    def reduce_row(self, p, rows, columns=None, beside=None):
-        """A pass that reduces, block by block. beside: see run_range."""
+    def one_pass(self, p, rows, columns=None, ahead=()):
+        f = self.f
+        if not p.operands(): return
+        if p.reduces: self.reduce_row(p, rows, columns, ahead=ahead)
+        else: self.run_range(p, rows, columns, f.const(0), self.size, f.const(0), ahead=ahead)
+
+    def reduce_row(self, p, rows, columns=None, beside=None, ahead=()):
+        """A pass that reduces, block by block. beside, ahead: see run_range."""
         f = self.f
         for r in p.reduces: self.accumulators[r].start_row()
         self.prepare(p, rows)
         with f.loop(f.const(0), self.size, BLOCK) as start:
             for r in p.reduces: self.accumulators[r].reset()
-            self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True, beside=beside)
+            self.run_range(p, rows, columns, start, f.min(start + BLOCK, self.size), start, prepared=True, beside=beside, ahead=ahead)
             for r in p.reduces: self.accumulators[r].end_block(start)
         for r in p.reduces: rows[0].memo[r, 1] = self.accumulators[r].result()
 
@@ -707,8 +690,9 @@ class NestEmitter(Evaluator):
     def prepare_stores(self, p, row):
         for s in p.stores: row.store_base(s)
 
-    def run_range(self, p, rows, columns, start, end, block_start, prepared=False, beside=None):
-        """One pass over [start, end) of the inner axis: main body, then the tail. beside: another pass and its rows, prepared, that take the same steps."""
+    def run_range(self, p, rows, columns, start, end, block_start, prepared=False, beside=None, ahead=()):
+        """One pass over [start, end) of the inner axis: main body, then the tail. beside: another pass and its rows, prepared, that take the same steps.
+        ahead: (address, dtype) of rows that a later pass will read and that are called for now."""
         f, width = self.f, self.width
         if not p.operands(): return
         if not prepared: self.prepare(p, rows)
@@ -719,10 +703,15 @@ class NestEmitter(Evaluator):
         copies = reduce.LANES // width if any(p.reduces or p.reuse or p.keep for p, _ in together) else 1
         step = copies * width
         main = start + ((end - start) & -step)
-        with f.loop(start, main, step) as i:
-            for q in range(copies):
-                index = i + q * width if q else i
-                for p, rows in together: self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
+        def steps(start, main, ahead):
+            with f.loop(start, main, step) as i:
+                for base, dtype in ahead: values.prefetch(f, values.address(f, base, i, dtype), step * itemsize(dtype))
+                for q in range(copies):
+                    index = i + q * width if q else i
+                    for p, rows in together: self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)
+        calling = f.select(self.size > BLOCK, main, start) if ahead else start           # short rows come soon enough by themselves
+        if ahead: steps(start, calling, ahead)
+        steps(calling, main, ())
         for p, rows in together:
             if not p.reduces: self.run_tail(p, rows, columns, start, main, end, block_start)
             else:
