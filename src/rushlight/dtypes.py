@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from . import _C
 
-
 _PYTHON_TYPES = {bool: _C.bool, int: _C.int64, float: _C.float64, complex: _C.complex128}
 
 
