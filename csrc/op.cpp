@@ -32,6 +32,15 @@ static PyObject* result_repr(PyObject* o) {        // torch.return_types.max(\nv
   return PyUnicode_FromString((s + ")").c_str());
 }
 
+// The types say that they are torch's, and are found here.
+static PyObject* result_reduce(PyObject* o, PyObject*) {
+  PyObject *module = PyImport_ImportModule("rushlight.return_types"), *made = module ? PyObject_GetAttrString(module, "_made") : nullptr, *values = made ? PySequence_Tuple(o) : nullptr;
+  PyObject* out = values ? Py_BuildValue("O(sO)", made, strrchr(Py_TYPE(o)->tp_name, '.') + 1, values) : nullptr;
+  Py_XDECREF(module); Py_XDECREF(made); Py_XDECREF(values);
+  return out;
+}
+static PyMethodDef result_methods[] = {{"__reduce__", result_reduce, METH_NOARGS, nullptr}, {}};
+
 static PyTypeObject* result_type(const char* op_name, const std::vector<std::string>& fields) {
   // The descriptor's texts must outlive the type, which lives for ever.
   std::string* name = new std::string(std::string("torch.return_types.") + op_name);
@@ -40,6 +49,9 @@ static PyTypeObject* result_type(const char* op_name, const std::vector<std::str
   members->push_back({nullptr, nullptr});
   PyStructSequence_Desc desc{name->c_str(), nullptr, members->data(), (int)fields.size()};
   PyTypeObject* type = PyStructSequence_NewType(&desc);
+  PyObject* reduce = type ? PyDescr_NewMethod(type, result_methods) : nullptr;
+  if (!reduce || PyObject_SetAttrString((PyObject*)type, "__reduce__", reduce) < 0) Py_CLEAR(type);
+  Py_XDECREF(reduce);
   if (type) { type->tp_repr = result_repr; PyType_Modified(type); }
   return type;
 }

@@ -104,6 +104,8 @@ def test_named_results(x):
     values, indices = r
     assert repr(r).startswith("torch.return_types.max(\nvalues=tensor([2., 4.]),\nindices=")
     assert type(r) is rl.return_types.max
+    for again in (pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+        assert type(again) is rl.return_types.max and again.values.tolist() == r.values.tolist() and again.indices.tolist() == r.indices.tolist()
 
 
 # ------------------------------------------------------------------------------------------------------- in-place and out=
