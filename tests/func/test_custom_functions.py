@@ -123,5 +123,5 @@ def test_refusals():
         @staticmethod
         def vmap(info, in_dims, x): return x, 0
 
-    for cls, words in ((Old, "must override the setup_context"), (Bare, "does not have vmap support"), (Both, "has both generate_vmap_rule=True")):
+    for cls, words in ((Old, "In order to use an autograd.Function with functorch transforms"), (Bare, "does not have vmap support"), (Both, "has both generate_vmap_rule=True")):
         with pytest.raises(RuntimeError, match=words): vmap(cls.apply)(X)

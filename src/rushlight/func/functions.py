@@ -28,14 +28,11 @@ def batched_call(level, cls, args):
     batches = [level.batch_of(a) if isinstance(a, _C.Tensor) else None for a in args]
     if all(b is None for b in batches): return cls.apply(*args)
     if not cls._uses_setup_context and not hasattr(cls, "_of_batch"):
-        raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
-                           f"staticmethod: {cls.__name__} does not.")
+        raise RuntimeError(f"In order to use an autograd.Function with functorch transforms, write its setup_context: the forward of {cls.__name__} takes ctx itself")
     if cls.generate_vmap_rule and _overrides(cls, "vmap"):
-        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
-                           "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
+        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and a vmap of its own: which of them holds?")
     if not cls.generate_vmap_rule and not _overrides(cls, "vmap"):
-        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or "
-                           "set generate_vmap_rule=True.")
+        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support: write its vmap, or set generate_vmap_rule = True")
     values = [a if b is None else b for a, b in zip(args, batches)]
     varies = [b is not None for b in batches]
     if cls.generate_vmap_rule: return level.wrapped(_over_batch(cls, level, varies).apply(*values))
