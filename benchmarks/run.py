@@ -17,9 +17,9 @@ from harness import Table, megabytes
 
 
 def both(*shape, grad=False, dtype="float32", low=None):
-    """The same random numbers on both sides."""
+    """The same random numbers on both sides, each in memory of its own library, as a program's tensors are."""
     t = torch.randn(*shape, dtype=getattr(torch, dtype)) if low is None else torch.rand(*shape, dtype=getattr(torch, dtype)) + low
-    r = rl.from_numpy(t.numpy().copy())
+    r = rl.from_numpy(t.numpy()).clone()
     return r.requires_grad_(grad), t.requires_grad_(grad)
 
 
