@@ -149,3 +149,35 @@ def test_special_values():
     assert F.conv2d(x, rl.zeros(1, 2, 3, 3)).isnan().all()
     assert F.conv2d(rl.zeros(2, 0, 4, 4), rl.zeros(3, 0, 3, 3), rl.tensor([1.0, 2.0, 3.0]))[0, :, 0, 0].tolist() == [1, 2, 3]
     assert F.conv2d(rl.zeros(0, 2, 4, 4), rl.zeros(3, 2, 3, 3)).shape == (0, 3, 2, 2)
+
+
+@pytest.mark.parametrize("channels, size, taps, stride, padding, dilation, groups", [(8, 7, 3, 1, 1, 1, 1), (8, 7, 3, 2, 1, 1, 2), (4, 5, 3, 1, 2, 2, 1), (3, 1, 1, 1, 0, 1, 1), (4, 6, 4, 3, 2, 1, 1)])
+def test_images_that_share_panels(channels, size, taps, stride, padding, dilation, groups):
+    """Few pixels an image: panels go on from one image to the next (conv.joins_images). The bits are those of each image alone, in any order of memory."""
+    x, w = rl.randn(5, channels, size, size), rl.randn(12, channels // groups, taps, taps)
+    args = None, stride, padding, dilation, groups
+    def run(images):
+        images = images.detach().requires_grad_()
+        y = F.conv2d(images, w, *args)
+        y.backward(rl.cos(y.detach()))
+        return y, images.grad
+    whole = run(x)
+    for order in (x, x.permute(1, 0, 2, 3).contiguous().permute(1, 0, 2, 3), rl.cat([x, x], 3)[..., :size]):
+        for a, b in zip(whole, run(order)): assert rl.equal(a, b)
+    for part, alone in zip(whole, zip(*[run(x[i:i + 1]) for i in range(5)])): assert rl.equal(part, rl.cat(alone))
+
+
+def test_weights_whose_results_take_turns():
+    """Blocks of results that fit the cache together take turns at each block of pixels (conv_weight.TOGETHER): each is still the sum over images in order."""
+    x, g = rl.randn(3, 40, 9, 9), rl.randn(3, 70, 9, 9)
+    grad = rl.nn.grad.conv2d_weight(x, (70, 40, 3, 3), g, padding=1)
+    wide = rl.nn.grad.conv2d_weight(x.double(), (70, 40, 3, 3), g.double(), padding=1)
+    rl.testing.assert_close(grad.double(), wide, rtol=1e-4, atol=1e-4)
+    empty = rl.nn.grad.conv2d_weight(x[:0], (70, 40, 3, 3), g[:0], padding=1)
+    assert empty.shape == grad.shape and not empty.any()
+    before = rl.get_num_threads()
+    try:
+        for threads in (1, 2):
+            rl.set_num_threads(threads)
+            assert rl.equal(grad, rl.nn.grad.conv2d_weight(x, (70, 40, 3, 3), g, padding=1))
+    finally: rl.set_num_threads(before)

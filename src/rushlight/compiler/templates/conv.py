@@ -15,7 +15,7 @@ run by run. Both have the order (tap, channel) of k, so the bits are the same.
 
 **The bits.** Each element is one chain of fused multiply-adds in ascending k = (tap, channel), or (image, pixel) for the weight, as in gemm.py.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import gemm, pack
@@ -252,12 +252,32 @@ def depthwise(shape):
     return one(shape.channels) and not one(shape.groups) and bool(shape.filters == 1)
 
 
+def joins_images(pr, shape, backward, source, width):
+    """1 where the last panel of an image's pixels would be mostly empty (7x7 fills three of 16 and begins a fourth) and images may share panels, as layers of one that is deep:
+    nothing happens along that dimension yet."""
+    pixels = product(pr.ceildiv(x, s) for x, s in zip(shape.image, shape.stride)) if backward else product(shape.result)
+    flat = product(pr.eq(x, 1) for x in (shape.image[0], shape.result[0], shape.taps[0], shape.stride[0])) * pr.eq(shape.padding[0], 0)
+    wasteful = pr.lt(pixels * 11, pr.ceildiv(pixels, width) * (width * 10))
+    return flat * wasteful * pr.lt(1, shape.batch) * pr.lt(shape.batch * source.strides[0], 1 << 30)       # places in the source are kept as 32 bits
+
+
+def with_images_joined(pr, joined, shape, source, target):
+    deep = pr.select(joined, shape.batch, 1)
+    taller = lambda extent: (pr.select(joined, deep, extent[0]), *extent[1:])
+    stacked = lambda t: replace(t, strides=(*t.strides[:2], pr.select(joined, t.strides[0], t.strides[2]), *t.strides[3:]))
+    return replace(shape, batch=pr.select(joined, 1, shape.batch), image=taller(shape.image), result=taller(shape.result)), stacked(source), stacked(target)
+
+
 def lower_windows(program, dtype, shape, backward, source, filters, target, channels_last, epilogue=None):
     """Forward, or with `backward` the input's gradient: (bytes of each temporary, steps). Strides: of source and target (image, channel, d, h, w),
     of the filters (filter, channel, d, h, w)."""
     pr = program
     _, size, lanes = ELEMENT[dtype]
     width = 2 * lanes
+    joined = 0
+    if not (channels_last or epilogue or depthwise(shape)):
+        joined = joins_images(pr, shape, backward, source, width)
+        shape, source, target = with_images_joined(pr, joined, shape, source, target)
     depth, rows = (shape.filters, shape.channels) if backward else (shape.channels, shape.filters)
     pixels, reach = (shape.image, shape.result) if backward else (shape.result, shape.image)
     ints = {'groups': shape.groups, 'depth': depth, 'rows': rows}
@@ -275,7 +295,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
         phases.append(s if backward else 1)
         most_taps.append(pr.ceildiv(taps, skip))
     most_pixels = product(pr.ceildiv(x, p) for x, p in zip(pixels, phases))
-    scattered = pr.lt(1, product(phases))
+    scattered = pr.max(pr.lt(1, product(phases)), joined)
     most_columns = pr.select(scattered, SCATTERED_COLUMNS, 1 << 40)
     batch = shape.batch * shape.groups * product(phases)
     if channels_last:

@@ -10,8 +10,9 @@ from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
 from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, split, sum_of, zero_run
 
+TOGETHER = 1 << 20            # bytes of results that are added to in turns: they stay in a cache
 WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
-               'unit_columns', 'column_units', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
+               'unit_columns', 'column_units', 'together', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
@@ -28,35 +29,48 @@ def weight_text(dtype):
     pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
     blocks, each = block_of(f, pixels, size)
     room = f.array(elem, K_BLOCK[size] * width)
-    with f.loop(f.lo, f.hi) as unit:
+    row_of = lambda panel: panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
+
+    def bounds(unit):
         group, column_unit, row_unit = split(f, unit, n['column_units'], n['row_units'])
         first_panel = row_unit * n['unit_panels']
         last_panel = f.min(first_panel + n['unit_panels'], n['panels'])
         first_column = column_unit * n['unit_columns']
-        last_column = f.min(first_column + n['unit_columns'], n['filters'])
-        row_of = lambda panel: panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
-        first_row, last_row = row_of(first_panel), row_of(last_panel)
+        return group, first_panel, last_panel, first_column, f.min(first_column + n['unit_columns'], n['filters'])
+
+    def clear(unit):
+        group, first_panel, last_panel, first_column, last_column = bounds(unit)
+        with f.loop(row_of(first_panel), row_of(last_panel)) as row:
+            zero_run(f, elem, lanes, element(f, target, (group * n['lines'] + row) * n['filters'] + first_column, elem), last_column - first_column)
+
+    def add(unit, image, block):
+        group, first_panel, last_panel, first_column, last_column = bounds(unit)
+        source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
+        gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
         target_at = element(f, target, group * n['lines'] * n['filters'], elem)
+        first_row, last_row = row_of(first_panel), row_of(last_panel)
+        k0 = block * each
+        depth = f.min(pixels - k0, each)
+        invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
+        with f.loop(first_column, last_column, width) as j:
+            columns = f.min(last_column - j, f.const(width))
+            from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
+            pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
+            with f.loop(first_panel, last_panel) as panel:
+                row = row_of(panel)
+                rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
+                invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
+                       element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
+                       image + block, columns, rows)
+
+    # Units whose results fit the cache together take turns at each block of pixels: it is read from memory once.
+    with f.loop(f.lo, f.hi, n['together']) as first_unit:
+        last_unit = f.min(first_unit + n['together'], f.hi)
         with f.when(n['images'].eq(0)):          # nothing to sum
-            with f.loop(first_row, last_row) as row:
-                zero_run(f, elem, lanes, element(f, target_at, row * n['filters'] + first_column, elem), last_column - first_column)
+            with f.loop(first_unit, last_unit) as unit: clear(unit)
         with f.loop(f.const(0), n['images']) as image:
-            source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
-            gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
             with f.loop(f.const(0), blocks) as block:
-                k0 = block * each
-                depth = f.min(pixels - k0, each)
-                invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
-                with f.loop(first_column, last_column, width) as j:
-                    columns = f.min(last_column - j, f.const(width))
-                    from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
-                    pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
-                    with f.loop(first_panel, last_panel) as panel:
-                        row = row_of(panel)
-                        rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
-                        invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
-                               element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
-                               image + block, columns, rows)
+                with f.loop(first_unit, last_unit) as unit: add(unit, image, block)
     lines_function(module, dtype)
     pack.functions(module, elem, width, lanes)
     gemm.block_function(module, 'tiles', dtype)
@@ -171,6 +185,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
             'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
             'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
+            'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (ROWS * size) * unit_columns), 1),
             'panel_rows': pr.floordiv(lines, panels), 'tall_panels': pr.mod(lines, panels), 'gradient_image': gradient.strides[0],
             'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
     for i, d in enumerate('dhw'):
