@@ -549,7 +549,8 @@ def _triangle_indices(name, row, col, offset, dtype, device):
         raise NotImplementedError(f"\"{name}_indices\" not implemented for '{_name(dtype)}'")
     ones = _op("ones")((row, col), dtype=_C.bool)
     places = nonzero(_op(name)(ones, offset)).t().contiguous()
-    return places.to(device=device, dtype=dtype)
+    places = places if dtype is _C.int64 else places.to(dtype)
+    return places if device in (None, "cpu") else places.to(device)
 
 
 @aware_of_all

@@ -12,6 +12,9 @@ Tensor = _C.Tensor
 _DEVICES = ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "ipu", "xla")
 
 
+_TO_KINDS = {"other": _C.Tensor, "dtype": _C.dtype, "device": (_C.device, str, int), "non_blocking": bool, "copy": bool, "memory_format": _C.memory_format}
+
+
 def _parse_to(args, kwargs):
     """The forms of `to`: (device, dtype), (dtype), (other), each with non_blocking, copy and memory_format. -> device, dtype, copy, memory_format"""
     if args and isinstance(args[0], (bool, float, complex)): args = (as_dtype(type(args[0])), *args[1:])       # torch takes a number for a tensor of it
@@ -19,12 +22,12 @@ def _parse_to(args, kwargs):
     form = ["other"] if isinstance(first, _C.Tensor) else ["dtype"] if isinstance(first, _C.dtype) else ["device", "dtype"]
     form += ["non_blocking", "copy", "memory_format"]
     given = {**dict(zip(form, args)), **kwargs}
-    kinds = {"other": _C.Tensor, "dtype": _C.dtype, "device": (_C.device, str, int), "non_blocking": bool, "copy": bool, "memory_format": _C.memory_format}
     given["dtype"] = as_dtype(given.get("dtype"))
+    twice = len(args) > len(form) or bool(kwargs) and any(name in kwargs for name in form[:len(args)])
     for name, value in given.items():
         optional = value is None and name not in ("non_blocking", "copy")
-        fits = name in kinds and (optional or isinstance(value, kinds[name]) and not (name == "device" and isinstance(value, bool)))
-        if not fits or len(args) > len(form) or set(form[:len(args)]) & set(kwargs):
+        fits = name in _TO_KINDS and (optional or isinstance(value, _TO_KINDS[name]) and not (name == "device" and isinstance(value, bool)))
+        if not fits or twice:
             words = [*map(_argument_word, args), *(f"{k}={_argument_word(v)}" for k, v in kwargs.items())]
             raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(words)}), but expected one of:\n"
                             " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"

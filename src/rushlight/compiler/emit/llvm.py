@@ -366,8 +366,10 @@ class Evaluator(Context):
     def fold(self, row, e, at):
         """A short reduction along axes of its own, in order."""
         f, arg, kind, dtype, along = self.f, e.args[0], e.attrs['kind'], e.args[0].dtype, e.attrs['along']
-        acc = [Var(f, v) for v in reduce.identities(f, kind, dtype, at.width)]
+        start = reduce.identities(f, kind, dtype, at.width)
         place = Var(f, f.const(0, 'i32', at.width)) if kind == 'argmax' else None
+        keyed = place is not None and at.width == 1 and start[0].is_float
+        acc = [Var(f, v) for v in (start if not keyed else (reduce.as_key(f, start[0], True),))]
         with ExitStack() as loops:
             inside, here = self.fold_loops(loops, row, arg, at, along, len(along))
             inside.prepare([arg], {at.width}, known=here.memo)
@@ -375,8 +377,10 @@ class Evaluator(Context):
             if place is not None:
                 number = f.const(0)
                 for a in along: number = number * self.n(self.sizes[a]) + index[a]
+                absent = v.ne(v) if v.is_float else None
+                if keyed: v = reduce.as_key(f, v, True)
                 take = v > acc[0].get()
-                if v.is_float: take = take | v.ne(v)
+                if absent is not None: take = take | absent
                 acc[0].set(f.select(take, v, acc[0].get()))
                 place.set(f.select(take, f.splat(f.convert('trunc', number, 'i32'), at.width), place.get()))
             else:

@@ -49,7 +49,10 @@ class SweepEmitter(Evaluator):
         arg = self.kind.startswith('arg')
         source = self.value.dtype
         kind = self.kind[3:] if arg else self.kind
-        acc = [Var(f, v) for v in reduce.identities(f, kind, source, width)]
+        start = reduce.identities(f, kind, source, width)
+        keyed = arg and width == 1 and start[0].is_float
+        if keyed: start = (reduce.as_key(f, start[0], kind == 'max'),)
+        acc = [Var(f, v) for v in start]
         place = Var(f, f.const(-1 if self.op == 'argcolumn' else 0, 'i64', width)) if arg else None
         with f.loop(f.const(0), self.length) as step:
             k = self.length - 1 - step if self.reverse else step
@@ -58,6 +61,7 @@ class SweepEmitter(Evaluator):
             row.prepare([self.value] if self.factor is None else [self.value, self.factor], {width})
             there = lambda e: reduce.enter(f, row.spread(e, at), source)
             v = there(self.value)
+            if keyed: v = (reduce.as_key(f, v[0], kind == 'max'),)
             if kind == 'linear':
                 product_ = reduce.COMBINE['prod'](f, there(self.factor), tuple(a.get() for a in acc))
                 begins = step.eq(0)                              # there is nothing before: whatever the first factor is, it does not count
