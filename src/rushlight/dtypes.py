@@ -18,6 +18,16 @@ def need_dtype(name, given, argument="type", position=1):
     return found
 
 
+_WHOLE_WORDS = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t"}       # as torch's errors call them
+
+
+def whole_limits(name):
+    """(lowest, highest, word): what torch takes for an element of a whole dtype (in an unsigned one negative numbers wrap), and what its errors call the dtype."""
+    unsigned, bits = name[0] == "u", int(name.lstrip("uint"))
+    highest = (1 << bits) - 1 if unsigned else (1 << bits - 1) - 1
+    return -highest if unsigned else -highest - 1, highest, _WHOLE_WORDS.get(name, name)
+
+
 class finfo:
     """Limits of a floating point dtype: `finfo(torch.float32).eps`."""
 

@@ -5,7 +5,7 @@ import math
 import numbers
 
 from . import _C, registry
-from .dtypes import as_dtype, need_dtype
+from .dtypes import as_dtype, need_dtype, whole_limits
 from .overrides import aware_of_all
 from .tensor import Tensor
 
@@ -119,16 +119,13 @@ def _spaced_dtype(name, dtype, start, end):
     return dtype or default
 
 
-_C_NAMES = {_C.uint8: "uint8_t", _C.int8: "int8_t", _C.int16: "int16_t", _C.int32: "int", _C.int64: "int64_t"}
-
-
 def _as_whole(value, dtype):
     """A number as an element of a whole dtype; a negative integer (but no float) wraps in an unsigned dtype, as in C++."""
-    bits, unsigned = 8 * dtype.itemsize, not dtype.is_signed
-    low, high = (0 if isinstance(value, float) else 1 - (1 << bits), (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    low, high, word = whole_limits(str(dtype).rpartition(".")[2])
+    if not dtype.is_signed and isinstance(value, float): low = 0
     if not math.isfinite(value) or value < low or int(value) > high:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype, _name(dtype))} without overflow")
-    return int(value) % (1 << bits) if unsigned else int(value)
+        raise RuntimeError(f"value cannot be converted to type {word} without overflow")
+    return int(value) if dtype.is_signed else int(value) % (high + 1)
 
 
 def _is_whole(dtype): return not dtype.is_floating_point and not dtype.is_complex and dtype is not _C.bool
@@ -238,11 +235,10 @@ def result_type(*args, **kwargs):
     def operand(value, position):
         if isinstance(value, Tensor):
             return _graph_name(value.dtype), promotion.DIMENSIONED if value.dim() else promotion.ZERO_DIM
-        kinds = {bool: "b1", int: "i64", float: "f64", complex: "c128"}
-        kind = next((name for kind, name in kinds.items() if isinstance(value, kind)), None)
+        kind = next((kind for kind in (bool, int, float, complex) if isinstance(value, kind)), None)
         if kind is None:
             raise TypeError(f"result_type(): argument 'tensor{position}' (position {position}) must be Tensor or Number, not {type(value).__name__}")
-        return kind, promotion.NUMBER
+        return _graph_name(as_dtype(kind)), promotion.NUMBER
     return _dtype_of_graph_name(promotion.result_type([operand(tensor1, 1), operand(tensor2, 2)], _graph_name(_C.get_default_dtype())))
 
 

@@ -53,8 +53,9 @@ class _nn:
 
     @staticmethod
     def _parse_to(*args, **kwargs):
-        from .nn.modules.module import _parse_to
-        return _parse_to(*args, **kwargs)
+        from .tensor import parse_to
+        device, dtype, non_blocking, _, memory_format = parse_to(args, kwargs)
+        return device, dtype, non_blocking, memory_format
 
 
 class _profiler:

@@ -7,12 +7,11 @@ from __future__ import annotations
 import warnings
 
 from . import _C, registry
-from . import serialization as _serialization  # noqa: F401 - gives storages their copy protocol
 from ._C import UntypedStorage  # noqa: F401 - torch's name for it is here too
 from .dtypes import as_dtype
+from .serialization import _STORAGE_NAMES  # reading it also gives storages their copy protocol
 
-_KINDS = {"Float": _C.float32, "Double": _C.float64, "Half": _C.float16, "BFloat16": _C.bfloat16, "Long": _C.int64, "Int": _C.int32, "Short": _C.int16, "Char": _C.int8,
-          "Byte": _C.uint8, "Bool": _C.bool, "ComplexFloat": _C.complex64, "ComplexDouble": _C.complex128}
+_KINDS = {name.removesuffix("Storage"): getattr(_C, dtype) for dtype, name in _STORAGE_NAMES.items()}
 _warned = False
 
 
@@ -21,8 +20,7 @@ def warn_of_removal() -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should only matter to you if "
-                      "you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
+        warnings.warn("TypedStorage is deprecated: tensor.untyped_storage() is the memory, and a tensor over it gives its bytes a dtype", UserWarning, stacklevel=3)
 
 
 class TypedStorage:

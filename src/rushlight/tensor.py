@@ -15,8 +15,8 @@ _DEVICES = ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "ipu", "xla")
 _TO_KINDS = {"other": _C.Tensor, "dtype": _C.dtype, "device": (_C.device, str, int), "non_blocking": bool, "copy": bool, "memory_format": _C.memory_format}
 
 
-def _parse_to(args, kwargs):
-    """The forms of `to`: (device, dtype), (dtype), (other), each with non_blocking, copy and memory_format. -> device, dtype, copy, memory_format"""
+def parse_to(args, kwargs):
+    """The forms of `to`: (device, dtype), (dtype), (other), each with non_blocking, copy and memory_format. -> device, dtype, non_blocking, copy, memory_format"""
     if args and isinstance(args[0], (bool, float, complex)): args = (as_dtype(type(args[0])), *args[1:])       # torch takes a number for a tensor of it
     first = as_dtype(args[0]) if args else None
     form = ["other"] if isinstance(first, _C.Tensor) else ["dtype"] if isinstance(first, _C.dtype) else ["device", "dtype"]
@@ -34,8 +34,9 @@ def _parse_to(args, kwargs):
                             " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
                             " * (Tensor other, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n")
     other = given.get("other")
-    if other is not None: return other.device, other.dtype, given.get("copy", False), given.get("memory_format")
-    return given.get("device"), given["dtype"], given.get("copy", False), given.get("memory_format")
+    device, dtype = (given.get("device"), given["dtype"]) if other is None else (other.device, other.dtype)
+    if device is not None and not isinstance(device, _C.device): device = _C.device(device)
+    return device, dtype, given.get("non_blocking", False), given.get("copy", False), given.get("memory_format")
 
 
 def _argument_word(value): return "torch.dtype" if isinstance(value, _C.dtype) else type(value).__name__
@@ -63,9 +64,8 @@ def to(self, *args, **kwargs):
     """The tensor in another dtype or on another device; itself if nothing would change."""
     if len(args) == 1 and not kwargs and type(args[0]) is _C.dtype:
         return self if self.dtype is args[0] else _to_dtype()(self, args[0], None)
-    device, dtype, copy, memory_format = _parse_to(args, kwargs)
+    device, dtype, _, copy, memory_format = parse_to(args, kwargs)
     if device is not None:
-        device = device if isinstance(device, _C.device) else _C.device(device)
         if device.type == "cuda": raise AssertionError("Torch not compiled with CUDA enabled")
         if device.type not in ("cpu", "meta"):
             raise RuntimeError(f"Expected one of cpu, meta device type at start of device string: {device.type}; this build of Rushlight has no '{device.type}' backend")

@@ -94,3 +94,19 @@ def test_guarded_memory_begins_as_nan():
     program = "import rushlight as rl; print(rl.empty(3).isnan().all().item(), rl.empty(2, dtype=rl.int64).tolist())"
     run = subprocess.run([sys.executable, "-c", program], env={**os.environ, "RUSHLIGHT_GUARD_PAGES": "1"}, capture_output=True, text=True)
     assert run.stdout == "True [-1, -1]\n"
+
+
+def test_every_chunk_runs_once():
+    """Threads begin with shares of their own and help out with the others': more threads than chunks, chunks that do not divide, an error in the last."""
+    before = rl.get_num_threads()
+    try:
+        for threads in (1, 2, 3, 7):
+            rl.set_num_threads(threads)
+            for n in (16385, 50000, 1 << 18, 300001):
+                ones = rl.zeros(n)
+                for _ in range(3): ones.add_(1)
+                assert bool((ones == 3).all()), (threads, n)
+            table, index = rl.zeros(10, 512), rl.zeros(4096, dtype=rl.int64)
+            index[-1] = 10
+            with pytest.raises(IndexError): rl.nn.functional.embedding(index, table)
+    finally: rl.set_num_threads(before)

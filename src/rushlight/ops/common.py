@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from ..compiler import trace as T
+from ..dtypes import whole_limits
 
 # torch's words for an out= tensor that has not exactly the result's dtype (registry: `out`).
 FOUND_DTYPE = "Found dtype {out} but expected {result}"
@@ -77,8 +78,7 @@ def shape_text(shape) -> str:
     return "[" + ", ".join(str(hint(s)) for s in shape) + "]"
 
 
-_INTEGER_RANGE = {"u8": (-255, 255, "uint8_t"), "i8": (-128, 127, "int8_t"), "i16": (-32768, 32767, "int16_t"),
-                  "i32": (-2147483648, 2147483647, "int"), "i64": (-9223372036854775808, 9223372036854775807, "int64_t")}
+_INTEGER_RANGE = {code: whole_limits(name) for code, name in (("u8", "uint8"), ("i8", "int8"), ("i16", "int16"), ("i32", "int32"), ("i64", "int64"))}
 _FLOAT_RANGE = {"f16": (-65504.0, 65504.0, "c10::Half")}
 
 

@@ -105,9 +105,9 @@ class SparseTensor(Tensor):
 
     # --------------------------------------------------------------------------------------------- copies of it
     def to(self, *args, **kwargs):
-        from ..tensor import _parse_to
-        device, dtype, copy, _ = _parse_to(args, dict(kwargs))
-        if device is not None and _C.device(device).type != "cpu":
+        from ..tensor import parse_to
+        device, dtype, _, copy, _ = parse_to(args, kwargs)
+        if device is not None and device.type != "cpu":
             raise NotImplementedError(f"to(): tensors of layout {self.layout} are on the CPU only, not on {device}")
         if dtype is None or dtype is self.dtype:
             return self.clone() if copy else self

@@ -709,7 +709,7 @@ class NestEmitter(Evaluator):
         main = start + ((end - start) & -step)
         def steps(start, main, ahead):
             with f.loop(start, main, step) as i:
-                for base, dtype in ahead: values.prefetch(f, values.address(f, base, i, dtype), step * itemsize(dtype))
+                for base, dtype in ahead: values.prefetch(f, values.address(f, base, i, dtype), step * itemsize(dtype), level=2)      # the first holds what is wanted now
                 for q in range(copies):
                     index = i + q * width if q else i
                     for p, rows in together: self.body(p, rows, columns, [At(index, width, None, p.reuse) for _ in rows], q, block_start)

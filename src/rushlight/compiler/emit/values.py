@@ -173,10 +173,10 @@ def address(f, base, index, dtype):
 LINE = 64             # bytes that memory is fetched by
 
 
-def prefetch(f, p, count):
-    """Calls for `count` bytes that will be wanted, into the second-level cache: the first holds what is wanted now."""
+def prefetch(f, p, count=1, level=1):
+    """Calls for `count` bytes that will be wanted, into the cache of a level."""
     f.module.declares.add('declare void @llvm.prefetch.p0(ptr, i32, i32, i32)')
-    for at in range(0, count, LINE): f.line(f'call void @llvm.prefetch.p0(ptr {f.at(p, f.const(at), "i8").name}, i32 0, i32 2, i32 1)')
+    for at in range(0, count, LINE): f.line(f'call void @llvm.prefetch.p0(ptr {f.at(p, f.const(at), "i8").name}, i32 0, i32 {4 - level}, i32 1)')
 
 
 def load(f, p, dtype, width=1, mask=None):

@@ -2,6 +2,7 @@
 from contextlib import contextmanager
 
 from rushlight.compiler.emit.ir import Fn, Module, Val, llvm_elem
+from rushlight.compiler.emit.values import prefetch
 
 # dtype -> (element in memory and registers, bytes, lanes of one vector register of 32 bytes)
 ELEMENT = {'f32': ('float', 4, 8), 'f64': ('double', 8, 4), 'i64': ('i64', 8, 4), 'i32': ('i32', 4, 8), 'i16': ('i16', 2, 16),
@@ -71,11 +72,6 @@ def multiply_add(f, a, b, c):
 def lane_mask(f, count, lanes):
     narrow = f.convert('trunc', count, 'i32')
     return f.lanes(lanes) < f.splat(narrow, lanes)
-
-
-def prefetch(f, p):
-    f.module.declares.add('declare void @llvm.prefetch.p0(ptr, i32, i32, i32)')
-    f.line(f'call void @llvm.prefetch.p0(ptr {p.name}, i32 0, i32 3, i32 1)')
 
 
 def transpose(f, rows):

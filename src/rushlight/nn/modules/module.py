@@ -1,13 +1,12 @@
 """Module: the base of every layer and model."""
 from __future__ import annotations
 
-import builtins
 from collections import OrderedDict
 from collections.abc import Iterator
 
 import rushlight as rl
 from rushlight import Tensor
-from rushlight.dtypes import as_dtype
+from rushlight.tensor import parse_to
 from rushlight.utils.names import typename
 
 from ..parameter import Buffer, Parameter
@@ -442,7 +441,8 @@ class Module(HookedModule, StatefulModule):
 
     def to(self, *args, **kwargs) -> Module:
         """Move to a device, convert floating-point tensors: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`."""
-        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if "tensor" in kwargs: kwargs["other"] = kwargs.pop("tensor")
+        device, dtype, non_blocking, _, memory_format = parse_to(args, kwargs)          # copy: a module is always converted in place
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
@@ -516,38 +516,3 @@ class Module(HookedModule, StatefulModule):
         if not child_lines and len(extra_lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra_lines + child_lines) + "\n)"
-
-
-def _parse_to(*args, **kwargs):
-    """The arguments of `to` -> (device, dtype, non_blocking, memory_format)."""
-    args = list(args)
-    device = kwargs.pop("device", None)
-    args = [as_dtype(arg) for arg in args]
-    dtype = as_dtype(kwargs.pop("dtype", None))
-    non_blocking = kwargs.pop("non_blocking", False)
-    kwargs.pop("copy", None)
-    memory_format = kwargs.pop("memory_format", None)
-    other = kwargs.pop("tensor", kwargs.pop("other", None))
-    if kwargs:
-        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    if args and isinstance(args[0], Tensor):
-        other = args.pop(0)
-    elif args and isinstance(args[0], rl.dtype):
-        dtype = args.pop(0)
-    elif args and (args[0] is None or isinstance(args[0], (str, int, rl.device)) and not isinstance(args[0], bool)):
-        device = args.pop(0)
-        if args and (args[0] is None or isinstance(args[0], rl.dtype)):
-            dtype = args.pop(0)
-    if args and isinstance(args[0], bool):
-        non_blocking = args.pop(0)
-        if args and isinstance(args[0], bool):
-            args.pop(0)                                      # copy: a module is always converted in place
-    if args:
-        got = ", ".join(builtins.type(arg).__name__ for arg in args)
-        raise TypeError(f"to() received an invalid combination of arguments - got ({got}), but expected a device, a dtype, "
-                        "a device and a dtype, or a tensor, then non_blocking")
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    if device is not None and not isinstance(device, rl.device):
-        device = rl.device(device)
-    return device, dtype, non_blocking, memory_format
