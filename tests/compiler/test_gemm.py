@@ -6,6 +6,7 @@ import pytest
 from rushlight.compiler import mathlib
 from rushlight.compiler.symbolic import Program
 from rushlight.compiler.templates import Epilogue, Operand, gemm, gemv, lower_matmul
+from rushlight.compiler.templates.tile import tile_of
 
 NUMPY = {'f32': np.float32, 'f64': np.float64, 'i64': np.int64, 'i32': np.int32, 'i16': np.int16, 'i8': np.int8, 'u8': np.uint8}
 _kernels = {}
@@ -118,7 +119,7 @@ def test_any_strides_any_cut_same_chain(dtype, shape):
 
 @pytest.mark.parametrize('transposed', [False, True])
 def test_blocks_of_k_continue_the_chain(transposed):
-    a, b = matrices('f32', 1, 9, 40, 2 * gemm.K_BLOCK[4] + 50)
+    a, b = matrices('f32', 1, 9, 40, 2 * tile_of('f32').k_block + 50)
     c = np.empty((1, 9, 40), np.float32)
     multiply('f32', a, laid_out(b, 'transposed' if transposed else 'contiguous'), c)
     assert same_bits(c, chain(a, b))

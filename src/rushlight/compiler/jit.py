@@ -24,6 +24,7 @@ TIERS = {                                     # fixed CPUs the pack is built for
     'x86-64-v4': ('x86-64-v4', '+prefer-256-bit'),
     'armv8': ('generic', '+neon'),
 }
+AVX512 = {'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl'}
 times = {'parse': 0.0, 'optimise': 0.0, 'generate': 0.0, 'count': 0}
 _machine = {}
 
@@ -49,11 +50,16 @@ def tier():
         elif sys.platform.startswith('linux'):
             flags = cpu_flags()
             v3 = {'avx2', 'fma', 'bmi1', 'bmi2', 'f16c', 'movbe'} <= flags
-            v4 = v3 and {'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl'} <= flags
+            v4 = v3 and AVX512 <= flags
             name = 'x86-64-v4' if v4 else 'x86-64-v3' if v3 else 'host'
         else: name = 'host'
     _tier = name
     return name
+
+
+def wide_vectors():
+    """Are there 32 registers of 64 bytes? Kernels whose vectors are sized by the machine (templates/tile.py) use them."""
+    return tier() == 'x86-64-v4' or tier() == 'host' and AVX512 <= cpu_flags()
 
 
 def compiler_version():

@@ -18,8 +18,9 @@ from rushlight.compiler import mathlib
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.mathlib_exp import KIND, exp_reduce, power_of_two
 from rushlight.compiler.templates import pack
-from rushlight.compiler.templates.gemm import ROWS, block_function, tile_function
+from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask
+from rushlight.compiler.templates.tile import Panels, tile_of
 
 KEYS, QUERIES = 128, 48                         # of a block
 UNITS = 16                                      # with fewer pairs of batch and head than this the queries of one are cut too,
@@ -66,31 +67,27 @@ PRODUCT = [('ptr', 'a'), ('ptr', 'b'), ('ptr', 'c'), ('i64', 'm'), ('i64', 'n'),
 
 def product_function(module, dtype):
     """C (+)= A B: A with free strides, B in panels of two vectors of columns, b_panel apart, rows b_k apart in each."""
-    elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    elem, _, _ = ELEMENT[dtype]
+    tile = tile_of(dtype)
+    width = tile.width
     f = Internal(module, 'product', PRODUCT)
     a, b, c, m, n, depth, a_row, a_k, b_k, b_panel, c_row, onward = f.args
-    panels = (m + (ROWS - 1)) // ROWS
-    rows, tall = m // panels, m % panels
+    count, panels = Panels.even(f, tile, m)
     at = Var(f, b)
     with f.loop(f.const(0), n, width) as j:
         columns = f.min(n - j, f.const(width))
-        with f.loop(f.const(0), panels) as panel:
-            row = panel * rows + f.min(panel, tall)
-            count = rows + f.select(panel < tall, f.const(1), f.const(0))
+        with f.loop(f.const(0), count) as panel:
+            row = panels.first_row(panel)
             invoke(f, 'tiles', element(f, a, row * a_row, elem), at.get(), element(f, c, row * c_row + j, elem), depth, a_row, a_k, b_k, c_row, onward,
-                   columns, count)
+                   columns, panels.count(panel))
         at.set(element(f, at.get(), b_panel, elem))
-    block_function(module, 'tiles', dtype)
-    for r in range(1, ROWS + 1):
-        tile_function(module, f'tile_{r}x2', dtype, r, 2)
-        tile_function(module, f'tile_{r}x1', dtype, r, 1)
+    tiles.functions(module, dtype)
 
 
 def pack_function(module, dtype):
     """`count` lines (keys) of `depth` elements, transposed into panels."""
     elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    width = tile_of(dtype).width
     f = Internal(module, 'pack_block', [('ptr', 'source'), ('ptr', 'target'), ('i64', 'depth'), ('i64', 'count'), ('i64', 'line_step')])
     source, target, depth, count, line_step = f.args
     with f.loop(f.const(0), count, width) as j:
@@ -185,8 +182,8 @@ def place(n, strides, batch, head): return batch * strides['batch'] + head * str
 
 def forward_text(dtype, has_bias, causal):
     """The module with the kernel `attention_forward`. Pointers: o, lse, q, k, v, scale, bias. A unit is a stretch of queries of one batch and head."""
-    elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    elem, _, _ = ELEMENT[dtype]
+    width = tile_of(dtype).width
     module = Module()
     f = Kernel(module, 'attention_forward')
     n = named(f, FORWARD_INTS)
@@ -296,8 +293,8 @@ def delta_function(module, dtype):
 
 def backward_text(dtype, has_bias, causal):
     """The module with the kernel `attention_backward`. Pointers: dq, dk, dv, do, q, k, v, o, lse, scale, bias. A unit is one batch and head."""
-    elem, _, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    elem, _, _ = ELEMENT[dtype]
+    width = tile_of(dtype).width
     module = Module()
     f = Kernel(module, 'attention_backward')
     n = named(f, BACKWARD_INTS)

@@ -17,10 +17,11 @@ run by run. Both have the order (tap, channel) of k, so the bits are the same.
 """
 from dataclasses import dataclass, replace
 
-from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import gemm, pack
-from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
+from rushlight.compiler.templates import tile as tiles
+from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke
+from rushlight.compiler.templates.tile import Panels, panels_of, tile_of
 from rushlight.compiler.templates.windows import (
     DIMENSION,
     INTS,
@@ -42,9 +43,9 @@ SCATTERED_COLUMNS = 256                                  # at most, where a unit
 
 
 # -------------------------------------------------------------------------------------------------------------------- the kernels
-def block_of(f, k, size):
+def block_of(f, k, most):
     """(blocks, elements of each): as even as multiples of 8 allow."""
-    blocks = f.max((k + (K_BLOCK[size] - 1)) // K_BLOCK[size], f.const(1))
+    blocks = f.max((k + (most - 1)) // most, f.const(1))
     each = ((k + blocks - 1) // blocks + 7) & -8
     return blocks, each
 
@@ -53,40 +54,37 @@ def block_of(f, k, size):
 def kernel_text(dtype, channels_last, epilogue=None):
     """The module with the kernel `convolve`. Units: (image, group, phase, block of columns, block of row panels) of the product.
     channels_last: its rows are pixels and its columns channels; otherwise the other way round."""
-    elem, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    elem, _, _ = ELEMENT[dtype]
+    tile = tile_of(dtype)
+    width = tile.width
     module = Module()
     f = Kernel(module, 'convolve')
     n = Integers(f, f.integers, INTS)
     source, target, filters = (f.p(i) for i in range(len(POINTERS)))
     storage = f.array('i64', len(PHASE_NAMES))
     phase = Integers(f, storage, PHASE_NAMES)
-    room = None if channels_last else f.array(elem, K_BLOCK[size] * width)
+    room = None if channels_last else f.array(elem, tile.k_block * width)
     phases = n['phases_d'] * n['phases_h'] * n['phases_w']
     with f.loop(f.lo, f.hi) as unit:
         image, group, number, column_unit, row_unit = split(f, unit, n['groups'], phases, n['column_units'], n['row_units'])
         invoke(f, 'phase', storage, f.integers, number)
         pixels = phase['extent_d'] * phase['extent_h'] * phase['extent_w']
         k = k_of(phase, n)
-        blocks, each = block_of(f, k, size)
+        blocks, each = block_of(f, k, tile.k_block)
         source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
         target_at = element(f, target, image * n['target_image'] + group * n['target_group'], elem)
         filter_at = element(f, filters, (group * phases + number) * n['most_k'], elem)      # most_k: of all panels together
-        panels = Var(f, n['panels'])
-        panel_rows, tall = Var(f, n['panel_rows']), Var(f, n['tall_panels'])
-        columns_end = Var(f, pixels)
         if channels_last:                        # panels are of pixels, which differ from phase to phase
-            panels.set((pixels + (ROWS - 1)) // ROWS)
-            some = f.max(panels.get(), f.const(1))
-            panel_rows.set(pixels // some)
-            tall.set(pixels % some)
-            columns_end.set(n['rows'])
+            panel_count, panels = Panels.even(f, tile, pixels)
+            columns_end = n['rows']
+        else:
+            panel_count, panels = n['panels'], Panels(f, tile, n['rows'], n['panel_rows'], n['tall_panels'])
+            columns_end = pixels
         first_panel = row_unit * n['unit_panels']
-        last_panel = f.min(first_panel + n['unit_panels'], panels.get())
+        last_panel = f.min(first_panel + n['unit_panels'], panel_count)
         first_column = column_unit * n['unit_columns']
-        last_column = f.min(first_column + n['unit_columns'], columns_end.get())
-        row_of = lambda panel: panel * panel_rows.get() + f.min(panel, tall.get())
-        first_row, last_row = row_of(first_panel), row_of(last_panel)
+        last_column = f.min(first_column + n['unit_columns'], columns_end)
+        first_row, last_row = panels.first_row(first_panel), panels.first_row(last_panel)
         # Where C is: the target itself, or a block of its own that is written out when it is complete
         scattered = n['scattered'].ne(0)
         c_step = n['target_step_w'] if channels_last else n['target_channel']
@@ -96,7 +94,7 @@ def kernel_text(dtype, channels_last, epilogue=None):
         c_base = f.select(scattered, own, direct)
         if channels_last:
             # the scratch: C's block if it is written later, then the windows
-            block_size = f.select(scattered, n['unit_panels'] * (ROWS + 1) * n['unit_columns'], f.const(0))
+            block_size = f.select(scattered, n['unit_panels'] * tile.rows * n['unit_columns'], f.const(0))
             room_at = element(f, own, block_size, elem)
         with f.when((first_panel < last_panel) & (first_column < last_column)):
             with f.loop(f.const(0), blocks) as block:
@@ -112,13 +110,12 @@ def kernel_text(dtype, channels_last, epilogue=None):
                         invoke(f, 'window_panel', source_at, room, storage, f.integers, k0, depth, j)
                         b_at = room
                     with f.loop(first_panel, last_panel) as panel:
-                        row = row_of(panel)
-                        rows = panel_rows.get() + f.select(panel < tall.get(), f.const(1), f.const(0))
+                        row, rows = panels.first_row(panel), panels.count(panel)
                         c_at = element(f, c_base, (row - first_row) * c_row + (j - first_column), elem)
                         if channels_last:
                             a_at, a_row, a_k = element(f, room_at, (row - first_row) * depth, elem), depth, f.const(1)
                         else:
-                            a_at, a_row, a_k = element(f, filter_at, panel * k * ROWS + k0 * ROWS, elem), f.const(1), f.const(ROWS)
+                            a_at, a_row, a_k = element(f, filter_at, (panel * k + k0) * tile.rows, elem), f.const(1), f.const(tile.rows)
                         invoke(f, 'tiles', a_at, b_at, c_at, depth, a_row, a_k, f.const(width), c_row, block, columns, rows)
                         if epilogue:
                             with f.when((block + 1).eq(blocks)):
@@ -130,10 +127,7 @@ def kernel_text(dtype, channels_last, epilogue=None):
     phase_function(module)
     (rows_function if channels_last else panel_function)(module, dtype)
     write_function(module, dtype, channels_last)
-    gemm.block_function(module, 'tiles', dtype)
-    for r in range(1, ROWS + 1):
-        gemm.tile_function(module, f'tile_{r}x2', dtype, r, 2)
-        gemm.tile_function(module, f'tile_{r}x1', dtype, r, 1)
+    tiles.functions(module, dtype)
     if epilogue:
         gemm.epilogue_function(module, 'finish', dtype, epilogue, len(POINTERS), len(INTS))
     return module.text()
@@ -181,11 +175,11 @@ def filter_text(dtype, pitch):
     storage = f.array('i64', len(PHASE_NAMES))
     phase = Integers(f, storage, PHASE_NAMES)
     phases = n['phases_d'] * n['phases_h'] * n['phases_w']
+    panels = Panels(f, tile_of(dtype), n['lines'], n['panel_lines'], n['tall_panels'])
     with f.loop(f.lo, f.hi) as unit:
         group, number, panel = split(f, unit, phases, n['panels'])
         invoke(f, 'phase', storage, f.integers, number)
-        line = panel * n['panel_lines'] + f.min(panel, n['tall_panels'])
-        count = f.min(n['lines'] - line, n['panel_lines'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0)))
+        line, count = panels.first_row(panel), panels.count(panel)
         at = element(f, source, group * n['group_step'] + line * n['line_step'], elem)
         k = k_of(phase, n)
         start = (group * phases + number) * n['most_k'] + panel * k * pitch
@@ -225,12 +219,13 @@ class Tensor:
     strides: tuple
 
 
-UNITS, UNIT_PANELS, UNIT_COLUMNS = gemm.UNITS, gemm.UNIT_PANELS, gemm.UNIT_COLUMNS
+UNITS, UNIT_ROWS, UNIT_COLUMNS = gemm.UNITS, gemm.UNIT_ROWS, gemm.UNIT_COLUMNS
 
 
-def cut(pr, batch, row_panels, columns, width, most=None):
-    """(unit_panels, row_units, unit_columns, column_units): blocks of at most 20 panels, cut along columns until there are about 16."""
-    row_units = pr.max(pr.ceildiv(row_panels, UNIT_PANELS), 1)
+def cut(pr, tile, batch, row_panels, columns, most=None):
+    """(unit_panels, row_units, unit_columns, column_units): blocks of at most 126 rows, cut along columns until there are about 16."""
+    width = tile.width
+    row_units = pr.max(pr.ceildiv(row_panels, UNIT_ROWS // tile.rows), 1)
     unit_panels = pr.ceildiv(row_panels, row_units)
     column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
     unit_columns = pr.max(pr.ceildiv(pr.ceildiv(columns, column_units), width) * width, UNIT_COLUMNS)
@@ -273,7 +268,8 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     of the filters (filter, channel, d, h, w)."""
     pr = program
     _, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    tile = tile_of(dtype)
+    width = tile.width
     joined = 0
     if not (channels_last or epilogue or depthwise(shape)):
         joined = joins_images(pr, shape, backward, source, width)
@@ -299,12 +295,12 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     most_columns = pr.select(scattered, SCATTERED_COLUMNS, 1 << 40)
     batch = shape.batch * shape.groups * product(phases)
     if channels_last:
-        unit_panels, row_units, unit_columns, column_units = cut(pr, batch, pr.ceildiv(most_pixels, ROWS), rows, width, most_columns)
+        unit_panels, row_units, unit_columns, column_units = cut(pr, tile, batch, pr.ceildiv(most_pixels, tile.rows), rows, most_columns)
         panels, lines, tall, pitch = pr.ceildiv(rows, width), width, 0, width
     else:
-        panels = pr.max(pr.ceildiv(rows, ROWS), 1)
-        lines, tall, pitch = pr.floordiv(rows, panels), pr.mod(rows, panels), ROWS
-        unit_panels, row_units, unit_columns, column_units = cut(pr, batch, panels, most_pixels, width, most_columns)
+        panels, lines, tall = panels_of(pr, tile, rows)
+        pitch = tile.rows
+        unit_panels, row_units, unit_columns, column_units = cut(pr, tile, batch, panels, most_pixels, most_columns)
     most_k = product(most_taps) * depth
     panel_size = panels * most_k * pitch
     ints.update(panels=panels, panel_rows=lines, tall_panels=tall, unit_panels=unit_panels, row_units=row_units, unit_columns=unit_columns,
@@ -327,9 +323,9 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     work = pr.max(pr.floordiv(most_pixels * rows * most_k, 6), most_pixels * rows * size)
     per_batch = row_units * column_units
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, per_batch), 1)), 1)
-    scratch = pr.select(scattered, unit_panels * ((ROWS + 1) * size) * unit_columns, 0)
+    scratch = pr.select(scattered, unit_panels * (tile.rows * size) * unit_columns, 0)
     if channels_last:
-        scratch = scratch + unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, most_k + 8) * size + lanes * size
+        scratch = scratch + unit_panels * tile.rows * pr.min(tile.k_block + 8, most_k + 8) * size + lanes * size
     units = pr.select(pr.eq(most_pixels * rows, 0), 0, per_batch * batch)
     product_step = Step(kernel_text(dtype, channels_last, epilogue=epilogue), 'convolve',
                         [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],

@@ -4,10 +4,12 @@ Each element is one chain of fused multiply-adds in ascending k, continued in me
 A line is a row of windows of the source, copied (and from channels_last transposed) block by block next to the micro-kernel.
 """
 from rushlight.compiler.emit.ir import Var
-from rushlight.compiler.templates import gemm, pack
-from rushlight.compiler.templates.conv import UNIT_PANELS, UNITS, block_of, cut, depthwise, product
-from rushlight.compiler.templates.gemm import K_BLOCK, ROWS, Step
+from rushlight.compiler.templates import pack
+from rushlight.compiler.templates import tile as tiles
+from rushlight.compiler.templates.conv import UNIT_ROWS, UNITS, block_of, cut, depthwise, product
+from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
+from rushlight.compiler.templates.tile import Panels, panels_of, tile_of
 from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, split, sum_of, zero_run
 
 TOGETHER = 1 << 20            # bytes of results that are added to in turns: they stay in a cache
@@ -20,16 +22,17 @@ WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image
 def weight_text(dtype):
     """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
     (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""
-    elem, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    elem, _, lanes = ELEMENT[dtype]
+    tile = tile_of(dtype)
+    width = tile.width
     module = Module()
     f = Kernel(module, 'convolve_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))
     pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
-    blocks, each = block_of(f, pixels, size)
-    room = f.array(elem, K_BLOCK[size] * width)
-    row_of = lambda panel: panel * n['panel_rows'] + f.min(panel, n['tall_panels'])
+    blocks, each = block_of(f, pixels, tile.k_block)
+    room = f.array(elem, tile.k_block * width)
+    panels = Panels(f, tile, n['lines'], n['panel_rows'], n['tall_panels'])
 
     def bounds(unit):
         group, column_unit, row_unit = split(f, unit, n['column_units'], n['row_units'])
@@ -40,7 +43,7 @@ def weight_text(dtype):
 
     def clear(unit):
         group, first_panel, last_panel, first_column, last_column = bounds(unit)
-        with f.loop(row_of(first_panel), row_of(last_panel)) as row:
+        with f.loop(panels.first_row(first_panel), panels.first_row(last_panel)) as row:
             zero_run(f, elem, lanes, element(f, target, (group * n['lines'] + row) * n['filters'] + first_column, elem), last_column - first_column)
 
     def add(unit, image, block):
@@ -48,7 +51,7 @@ def weight_text(dtype):
         source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
         gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
         target_at = element(f, target, group * n['lines'] * n['filters'], elem)
-        first_row, last_row = row_of(first_panel), row_of(last_panel)
+        first_row, last_row = panels.first_row(first_panel), panels.first_row(last_panel)
         k0 = block * each
         depth = f.min(pixels - k0, each)
         invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
@@ -57,8 +60,7 @@ def weight_text(dtype):
             from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
             pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
             with f.loop(first_panel, last_panel) as panel:
-                row = row_of(panel)
-                rows = n['panel_rows'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0))
+                row, rows = panels.first_row(panel), panels.count(panel)
                 invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
                        element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
                        image + block, columns, rows)
@@ -73,10 +75,7 @@ def weight_text(dtype):
                 with f.loop(first_unit, last_unit) as unit: add(unit, image, block)
     lines_function(module, dtype)
     pack.functions(module, elem, width, lanes)
-    gemm.block_function(module, 'tiles', dtype)
-    for r in range(1, ROWS + 1):
-        gemm.tile_function(module, f'tile_{r}x2', dtype, r, 2)
-        gemm.tile_function(module, f'tile_{r}x1', dtype, r, 1)
+    tiles.functions(module, dtype)
     return module.text()
 
 
@@ -171,22 +170,23 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     if depthwise(shape):
         from rushlight.compiler.templates import depthwise as direct
         return direct.lower_weight(pr, dtype, shape, source, gradient, target)
-    _, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    _, size, _ = ELEMENT[dtype]
+    tile = tile_of(dtype)
     lines = shape.channels * product(shape.taps)
     pixels = product(shape.result)
-    panels = pr.max(pr.ceildiv(lines, ROWS), 1)
-    unit_panels, row_units, unit_columns, column_units = cut(pr, shape.groups, panels, shape.filters, width)
+    panels, panel_rows, tall_panels = panels_of(pr, tile, lines)
+    most_panels = UNIT_ROWS // tile.rows
+    unit_panels, row_units, unit_columns, column_units = cut(pr, tile, shape.groups, panels, shape.filters)
     # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
-    more = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, UNIT_PANELS // 2)))
-    row_units = pr.select(pr.le(panels, UNIT_PANELS), 1, more)
+    more = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, most_panels // 2)))
+    row_units = pr.select(pr.le(panels, most_panels), 1, more)
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
     ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
             'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
             'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
-            'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (ROWS * size) * unit_columns), 1),
-            'panel_rows': pr.floordiv(lines, panels), 'tall_panels': pr.mod(lines, panels), 'gradient_image': gradient.strides[0],
+            'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (tile.rows * size) * unit_columns), 1),
+            'panel_rows': panel_rows, 'tall_panels': tall_panels, 'gradient_image': gradient.strides[0],
             'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
     for i, d in enumerate('dhw'):
         values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
@@ -194,7 +194,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     work = pr.max(pr.floordiv(shape.batch * pixels * lines * shape.filters, 6), lines * shape.filters * size)
     units = shape.groups * row_units * column_units
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
-    scratch = unit_panels * (ROWS + 1) * pr.min(K_BLOCK[size] + 8, pixels + 8) * size
+    scratch = unit_panels * tile.rows * pr.min(tile.k_block + 8, pixels + 8) * size
     product_step = Step(weight_text(dtype), 'convolve_weight',
                         [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                         [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,

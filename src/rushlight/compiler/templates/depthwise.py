@@ -14,8 +14,9 @@ Windows and phases are those of conv.py.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
-from rushlight.compiler.templates.gemm import Step, store_partial
+from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
+from rushlight.compiler.templates.tile import store_partial
 from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, phase_function, remembered, split, sum_of, zero_run
 
 ALL_INTS = INTS + ('block', 'images')                                   # block: rows of pixels

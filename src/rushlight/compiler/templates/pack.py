@@ -1,29 +1,29 @@
 """Packing: copying a matrix into the order in which the micro-kernel reads it.
 
-A becomes panels of up to 6 rows, element (i, k) of a panel at k * 6 + i; B becomes panels of two vectors of columns, element (k, j) at
+A becomes panels of up to a tile's rows, element (i, k) of a panel at k * rows + i; B becomes panels of two vectors of columns, element (k, j) at
 k * width + j. Both are one kernel with two strides: a panel has `lines` lines (rows of A, columns of B), the destination holds `depth`
 groups of `pitch` elements. Where k is contiguous in memory, squares are transposed in registers; where the lines are, they are copied;
 any other strides go element by element. Lanes beyond the last line are left as they are: nobody reads them.
 """
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
+from rushlight.compiler.templates.tile import Panels, tile_of
 
 # the kernel's integers; its pointers are the source and the destination
 INTS = ('depth', 'panels', 'panel_lines', 'tall_panels', 'line_step', 'k_step', 'source_batch', 'lines')
 
 
 def kernel_text(dtype, pitch):
-    """The module with the kernel `pack`. Units are panels of all batches; panel i has panel_lines lines, one more if i < tall_panels,
-    and never goes beyond `lines`."""
+    """The module with the kernel `pack`. Units are panels of all batches."""
     elem, _, lanes = ELEMENT[dtype]
     module = Module()
     f = Kernel(module, 'pack')
     n = {name: f.n(i) for i, name in enumerate(INTS)}
     source, target = f.p(0), f.p(1)
+    panels = Panels(f, tile_of(dtype), n['lines'], n['panel_lines'], n['tall_panels'])
     with f.loop(f.lo, f.hi) as unit:
         batch = unit // n['panels']
         panel = unit % n['panels']
-        line = panel * n['panel_lines'] + f.min(panel, n['tall_panels'])
-        count = f.min(n['lines'] - line, n['panel_lines'] + f.select(panel < n['tall_panels'], f.const(1), f.const(0)))
+        line, count = panels.first_row(panel), panels.count(panel)
         at = element(f, source, batch * n['source_batch'] + line * n['line_step'], elem)
         to = element(f, target, unit * n['depth'] * pitch, elem)
         panel_of(f, at, to, n['depth'], count, n['line_step'], n['k_step'])

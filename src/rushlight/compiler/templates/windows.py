@@ -6,8 +6,10 @@ same few taps. Sizes and strides come in threes (d, h, w).
 """
 from functools import wraps
 
+from rushlight.compiler import jit
 from rushlight.compiler.emit.ir import SIZE, Var
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask
+from rushlight.compiler.templates.tile import tile_of
 
 # of each of the three dimensions
 DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
@@ -24,8 +26,9 @@ def remembered(make):
     @wraps(make)
     def once(*args, epilogue=None):
         if epilogue is not None: return make(*args, epilogue)
-        if args not in kept: kept[args] = make(*args)
-        return kept[args]
+        key = (jit.tier(), *args)                           # a pack is built for several
+        if key not in kept: kept[key] = make(*args)
+        return kept[key]
     return once
 
 
@@ -130,9 +133,9 @@ def for_taps(f, n, phase, k0, depth, body):
 
 # ----------------------------------------------------------------------------------------------- a panel of pixels, vectors along them
 def panel_function(module, dtype):
-    """Pack the windows of two vectors of pixels from `pixel` on: element (k, lane) at k * width + lane."""
+    """Pack the windows of a tile's pixels from `pixel` on: element (k, lane) at k * width + lane."""
     elem, size, lanes = ELEMENT[dtype]
-    width = 2 * lanes
+    width = tile_of(dtype).width
     f = Internal(module, 'window_panel', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
                                           ('i64', 'pixel')])
     source, room, phase, n, k0, k_count, pixel = f.args
@@ -164,7 +167,7 @@ def panel_function(module, dtype):
         to = element(f, room, done * width, elem)
         moved = element(f, source, distance, elem)
         valid = []
-        for v in range(2):
+        for v in range(width // lanes):
             masks = f.lanes(lanes) < f.splat(left - v * lanes, lanes)
             for d, x in zip('dhw', move):
                 place = f.load(element(f, places[d], v * lanes, 'i32'), 'i32', lanes) + f.splat(narrow(x), lanes)
@@ -208,7 +211,7 @@ def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, ru
     numbers = f.lanes(lanes)
     bases, masks = [], []
     partial = None
-    for v in range(2):
+    for v in range(width // lanes):
         before = numbers < f.splat(f.convert('trunc', cut[v], 'i32'), lanes)
         first, second = valid[v] & before, valid[v] & ~before
         at = [f.const(v * lanes), f.min(cut[v] + v * lanes, f.const(v * lanes + lanes - 1))]
@@ -220,13 +223,13 @@ def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, ru
 
     def partly():
         with f.loop(f.const(0), run) as c:
-            for v in range(2):
+            for v in range(width // lanes):
                 parts = [spaced_load(f, elem, lanes, element(f, b, c * channel_step, elem), m, every) for b, m in zip(bases[v], masks[v])]
                 f.store(f.select(masks[v][0], parts[0], parts[1]), element(f, to, c * width + v * lanes, elem))
 
     def fully():
         with f.loop(f.const(0), run) as c:
-            for v in range(2):
+            for v in range(width // lanes):
                 value = spaced_load(f, elem, lanes, element(f, bases[v][0], c * channel_step, elem), None, every)
                 f.store(value, element(f, to, c * width + v * lanes, elem))
     f.branch(partial, partly, fully)
@@ -237,7 +240,7 @@ def lane_by_lane(f, elem, size, width, lanes, source, offsets, valid, to, run, c
     zero = f.array(elem, 1)
     f.store(f.const(0, elem), zero)
     addresses, steps = f.array('i64', width), f.array('i64', width)
-    for v in range(2):
+    for v in range(width // lanes):
         for lane in range(lanes):
             inside = f.extract(valid[v], lane)
             at = f.convert('sext', f.load(element(f, offsets, v * lanes + lane, 'i32'), 'i32'), 'i64')
