@@ -25,7 +25,7 @@ def weight_text(dtype):
     elem, _, lanes = ELEMENT[dtype]
     tile = tile_of(dtype)
     width = tile.width
-    module = Module()
+    module = Module(tile.vector_bytes)
     f = Kernel(module, 'convolve_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))

@@ -15,8 +15,8 @@ Windows and phases are those of conv.py.
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
-from rushlight.compiler.templates.tile import store_partial
+from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
+from rushlight.compiler.templates.tile import store_partial, tile_of, vector_of
 from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, phase_function, remembered, split, sum_of, zero_run
 
 ALL_INTS = INTS + ('block', 'images')                                   # block: rows of pixels
@@ -26,8 +26,9 @@ CHAINS = 8                                                              # of a w
 TOGETHER = 9                                                            # taps of a weight at a time: nine, 25 and 27 leave the fewest over
 CALLS = 8                                                               # of a weight's kernel at most: threads share the work, but each has units side by side
 SIDE_BY_SIDE = 16                                                       # units of a weight that take turns: what one reads is beside what the next reads
-BLOCK_PIXELS = 512                                                      # of a room that is read for each chain: half the first-level cache
-TURNED_PIXELS = 4096                                                    # of a room that is read once: a quarter of the second-level cache
+BLOCK_BYTES = 1 << 14                                                   # of a room that is read for each chain: half the first-level cache
+TURNED_BYTES = 1 << 17                                                  # of a room that is read once: a quarter of the second-level cache
+CACHE_LINE = 64
 
 # A room: of each tap of the depth `rows` rows of `pitch` pixels. low: where in the source it begins, of the first block; reach: the rows that a row of pixels reads.
 ROOM = ('slices', 'slice_move', 'rows', 'pitch', 'low_h', 'low_w', 'reach', 'source_d', 'source_h', 'source_w', 'step_d', 'step_h', 'step_w', 'step_channel')
@@ -45,7 +46,7 @@ def describe_room(f, at, n, **own):
 
 def fill_function(module, dtype):
     """Fill the first `rows` rows of a room, of `left` channels, with the source from depth `d` and row `top` on. Columns beside the source must be zero already: they stay so."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'fill', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'described'), ('i64', 'd'), ('i64', 'top'), ('i64', 'rows'), ('i64', 'left')])
     source, room, described, d, top, rows, left = f.args
     n = Known(f, described, ROOM)
@@ -68,8 +69,9 @@ def fill_function(module, dtype):
 
 def turn_function(module, dtype):
     """Rows of pixels of a vector of planes, `step` apart, to vectors of channels, those of a row one after the other; lanes beyond `channels` may hold anything. A row
-    may be followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this."""
-    elem, size, lanes = ELEMENT[dtype]
+    may be followed by zeros up to a whole vector of pixels: what is there is zero, or is written after this. Of adjacent channels this takes a piece of every pixel, and the next
+    call the piece beside it, which the machine does not see coming: it is called for here."""
+    elem, size, lanes = vector_of(dtype)
     f = Internal(module, 'turn', [('ptr', 'source'), ('i64', 'step'), ('i64', 'channels'), ('i64', 'rows'), ('i64', 'row_step'), ('i64', 'length'), ('i64', 'pixel_step'),
                                   ('ptr', 'room'), ('i64', 'room_step')])
     source, step, channels, rows, row_step, length, pixel_step, room, room_step = f.args
@@ -81,7 +83,9 @@ def turn_function(module, dtype):
     def channels_adjacent():
         def way(at, to, mask=None):
             with f.loop(f.const(0), length) as p:
-                f.store(f.load(element(f, source, at + p * pixel_step, elem), elem, lanes, mask), element(f, to, p * lanes, elem))
+                from_ = element(f, source, at + p * pixel_step, elem)
+                prefetch(f, element(f, from_, lanes, elem))
+                f.store(f.load(from_, elem, lanes, mask), element(f, to, p * lanes, elem))
         mask = lane_mask(f, channels, lanes) if size >= 4 else None
         f.branch(channels.eq(lanes), lambda: every_row(way), lambda: every_row(lambda at, to: way(at, to, mask) if size >= 4 else one_by_one(at, to)))
 
@@ -118,8 +122,8 @@ def windows_text(dtype, channels_last, epilogue=None):
     """The module with the kernel `depthwise`. channels_last: the target is. Units: (phase, image, depth), and then blocks of rows and vectors of channels, of these
     the ones that are nearer in memory fastest. The filters are packed: of each phase panels of one vector, element (tap, lane). Scratch: the taps' places, those
     of a block's pixels in room and target, the room."""
-    elem, size, lanes = ELEMENT[dtype]
-    module = Module()
+    elem, size, lanes = vector_of(dtype)
+    module = Module(tile_of(dtype).vector_bytes)
     f = Kernel(module, 'depthwise')
     n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
@@ -168,7 +172,7 @@ def windows_text(dtype, channels_last, epilogue=None):
 
 def prepare_function(module, dtype):
     """The tables of a phase, and an empty room."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'prepare', [('ptr', 'phase'), ('ptr', 'described'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'), ('ptr', 'n')])
     phase, described, places, pixels, room, n = f.args
     phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, ALL_INTS)
@@ -194,7 +198,7 @@ def prepare_function(module, dtype):
 
 def sum_function(module, dtype, channels_last):
     """The windows of the first `count` pixels of a block, of `left` channels: eight pixels at a time."""
-    elem, size, lanes = ELEMENT[dtype]
+    elem, size, lanes = vector_of(dtype)
     f = Internal(module, 'sum_windows', [('ptr', 'room'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'panel'), ('ptr', 'target'), ('i64', 'taps'), ('i64', 'count'),
                                          ('i64', 'left'), ('i64', 'step')])
     room, places, pixels, panel, target, taps, count, left, step = f.args
@@ -241,8 +245,8 @@ def sum_function(module, dtype, channels_last):
 def rows_text(dtype, epilogue=None):
     """The module with the kernel `depthwise` for a source and a target whose channels are adjacent. Units: (phase, image, depth and height) rows of pixels. The
     filters are packed, panels of two vectors. Scratch: the taps' places, the addresses that four pixels read, zeros for all channels."""
-    elem, _, lanes = ELEMENT[dtype]
-    module = Module()
+    elem, _, lanes = vector_of(dtype)
+    module = Module(tile_of(dtype).vector_bytes)
     f = Kernel(module, 'depthwise')
     n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
@@ -282,8 +286,9 @@ def rows_text(dtype, epilogue=None):
 def pixel_row_function(module, dtype):
     """A row of pixels of a phase: four pixels at a time, and for them panels of channels. Inside the source a tap is read at the pixel's place plus its own; for
     pixels at the border there is a table of addresses, of zeros where a tap is outside."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, size, lanes = vector_of(dtype)
     width = 2 * lanes
+    lines = range(0, width, CACHE_LINE // size)
     f = Internal(module, 'pixel_row', [('ptr', 'source'), ('ptr', 'filter'), ('ptr', 'target'), ('ptr', 'places'), ('ptr', 'addresses'), ('ptr', 'zeros'),
                                        ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'd'), ('i64', 'h')])
     source, filters, target, places, addresses, zeros, phase, n, d, h = f.args
@@ -312,9 +317,11 @@ def pixel_row_function(module, dtype):
             coming = element(f, source, corner + (high[1] + 1) * n['source_step_h'] + high[2] * n['source_step_w'], elem)
             with f.loop(f.const(0), f.min(n['advance_h'], counts[1])) as i:
                 with f.loop(f.const(0), advance * ROW_PIXELS) as j:
-                    prefetch(f, element(f, coming, i * n['source_step_h'] + j * n['source_step_w'], elem))
+                    for line in lines:
+                        prefetch(f, element(f, coming, i * n['source_step_h'] + j * n['source_step_w'] + line, elem))
             for p in range(ROW_PIXELS):
-                prefetch(f, element(f, target, channel + (q + p) * target_step + n['phases_h'] * n['target_step_h'], elem))
+                for line in lines:
+                    prefetch(f, element(f, target, channel + (q + p) * target_step + n['phases_h'] * n['target_step_h'] + line, elem))
         with f.loop(f.const(0), taps) as t:
             w = [f.load(element(f, panel, t * width + v * lanes, elem), elem, lanes) for v in range(2)]
             if inside:
@@ -368,8 +375,8 @@ WEIGHT_INTS = ('groups', 'images', 'source_image', 'source_channel', 'gradient_i
 def weight_text(dtype, turned):
     """The module with the kernel `depthwise_weight`, vectors along channels. turned: those of the gradient are not adjacent. Units: two vectors. Scratch: the taps'
     places, for each vector, tap and chain a sum, the places of each chain's pixels of a block of rows, the source that such a block reads, and its gradient."""
-    elem, _, lanes = ELEMENT[dtype]
-    module = Module()
+    elem, _, lanes = vector_of(dtype)
+    module = Module(tile_of(dtype).vector_bytes)
     f = Kernel(module, 'depthwise_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))
@@ -445,7 +452,7 @@ def room_of(n, lanes):
 def weight_rows_function(module, dtype, turned):
     """Add `count` rows of pixels from h on, of some images and one vector of channels, to all chains. What they read is copied with zeros around it first, so that no tap is
     outside; then of one chain, nine taps at a time are in registers: a pixel of the gradient is read once for them."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'weight_rows', [('ptr', 'source'), ('ptr', 'gradient'), ('ptr', 'chains'), ('ptr', 'places'), ('ptr', 'pixels'), ('ptr', 'room'),
                                          ('ptr', 'described'), ('ptr', 'n'), ('i64', 'images'), ('i64', 'd'), ('i64', 'h'), ('i64', 'count'), ('i64', 'left')])
     source, gradient, chains, places, pixels, room, described, n, images, d, h, count, left = f.args
@@ -465,6 +472,7 @@ def weight_rows_function(module, dtype, turned):
                 steps = element(f, pixels, chain * of_chain(f, n) * 2, 'i64')
                 with f.loop(f.const(0), images * count * ((n['pixels_w'] - chain + (CHAINS - 1)) // CHAINS)) as i:
                     x, y = (element(f, base, f.load(element(f, steps, i * 2 + k, 'i64'), 'i64'), elem) for k, base in enumerate((room, lines)))
+                    if not turned: prefetch(f, element(f, y, lanes, elem))
                     y = f.load(y, elem, lanes, mask)
                     for k in range(TOGETHER):
                         acc[k].set(multiply_add(f, f.load(element(f, x, some[k], elem), elem, lanes), y, acc[k].get()))
@@ -487,7 +495,7 @@ def weight_rows_function(module, dtype, turned):
 def lower_windows(program, dtype, shape, ints, phases, source, filters, target, channels_last, epilogue=None):
     """Forward, or the input's gradient. ints: those of conv.lower_windows."""
     pr = program
-    _, size, lanes = ELEMENT[dtype]
+    _, size, lanes = vector_of(dtype)
     extra = epilogue or gemm.Epilogue(None)
     extents = [pr.ceildiv(ints[f'pixels_{d}'], p) for d, p in zip('dhw', phases)]
     taps = [pr.ceildiv(t, ints[f'tap_skip_{d}']) for t, d in zip(shape.taps, 'dhw')]
@@ -504,7 +512,7 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
         block, text = 1, rows_text(dtype, epilogue=epilogue)
         units, scratch = count * shape.batch * extents[0] * extents[1], conv.product(shape.taps) * (8 + 8 * ROW_PIXELS) + (shape.groups + width) * size
     else:
-        block, room = block_of(pr, extents, taps, [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, TURNED_PIXELS)
+        block, room = block_of(pr, extents, taps, [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, TURNED_BYTES // (lanes * size))
         text, units = windows_text(dtype, channels_last, epilogue=epilogue), count * shape.batch * extents[0] * pr.ceildiv(extents[1], block) * panels
         scratch = conv.product(shape.taps) * 8 + block * extents[2] * 16 + 128 + (room + lanes) * (lanes * size)
     least = 1 if in_place else pr.ceildiv(units, conv.UNITS)       # units to a call: each prepares tables and clears its room
@@ -525,7 +533,7 @@ def block_of(pr, extents, taps, advance, moves, most):
 def lower_weight(program, dtype, shape, source, gradient, target):
     """The weight's gradient, [groups, 1, taps, 1]."""
     pr = program
-    _, size, lanes = ELEMENT[dtype]
+    _, size, lanes = vector_of(dtype)
     pixels, taps = conv.product(shape.result), conv.product(shape.taps)
     ints = {'groups': shape.groups, 'images': shape.batch, 'source_image': source.strides[0], 'source_channel': source.strides[1],
             'gradient_image': gradient.strides[0], 'gradient_channel': gradient.strides[1], 'gradient_step': gradient.strides[2]}
@@ -535,7 +543,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     turned = not bool(gradient.strides[1] == 1)
     units = pr.ceildiv(shape.groups, 2 * lanes)
     work = shape.batch * pixels * (2 * size + taps) * (2 * lanes)
-    most = BLOCK_PIXELS * (2 if turned else 1)          # a gradient in place takes whole cache lines, of which a vector is half
+    most = BLOCK_BYTES // (lanes * size) * (2 if turned else 1)          # a gradient in place has its room in the cache too
     block, room = block_of(pr, shape.result, shape.taps, shape.stride, shape.dilation, most)
     # of small images some at a time, or the chains would move to and from memory more often than pixels do; they are summed depth by depth otherwise
     whole = pr.eq(shape.result[0], 1) * pr.eq(block, shape.result[1])

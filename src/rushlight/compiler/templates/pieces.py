@@ -12,11 +12,9 @@ ELEMENT = {'f32': ('float', 4, 8), 'f64': ('double', 8, 4), 'i64': ('i64', 8, 4)
 class Internal(Fn):
     """A function only its own module sees. Arguments are pointers and integers; it returns nothing."""
 
-    def __init__(self, module, name, args, vector_bytes=32):
+    def __init__(self, module, name, args):
         super().__init__(module, name, args)
         self.head = self.head.replace('define ', 'define internal ', 1)
-        if vector_bytes > 32:                   # elsewhere vectors of 64 bytes are two of 32
-            self.head = self.head.replace(' nounwind ', f' nounwind "min-legal-vector-width"="{8 * vector_bytes}" ', 1)
 
 
 class Kernel(Fn):

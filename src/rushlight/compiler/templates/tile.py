@@ -11,7 +11,7 @@ twice. No size changes the bits: each element of C is its own chain over k.
 from dataclasses import dataclass
 
 from rushlight.compiler import jit
-from rushlight.compiler.emit.ir import Var
+from rushlight.compiler.emit.ir import SIZE, Var
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, invoke, lane_mask, multiply_add, offset, prefetch, switch
 
 
@@ -42,6 +42,12 @@ def tile_of(dtype):
     if jit.wide_vectors() and dtype in WIDE:
         return Tile(dtype, 14, 2, 2 * lanes, 1, 256 * 4 // size)
     return Tile(dtype, 6, 1, lanes, 4, 192 if size == 8 else 384)
+
+
+def vector_of(dtype):
+    """(element, bytes, lanes of a whole register): for what is neither a chain over lanes nor bound to short rows."""
+    elem, size, _ = ELEMENT[dtype]
+    return elem, size, tile_of(dtype).lanes
 
 
 # ------------------------------------------------------------------------------------------------------------ panels of rows
@@ -113,7 +119,7 @@ def tile_function(module, tile, rows, vectors):
     vector. With rows in steps the last row may be missing: then it is the one before it once more."""
     elem, size, _ = ELEMENT[tile.dtype]
     lanes = tile.lanes
-    f = Internal(module, f'tile_{rows}x{vectors}', ARGUMENTS, tile.vector_bytes)
+    f = Internal(module, f'tile_{rows}x{vectors}', ARGUMENTS)
     a, b, c, depth, a_row, a_k, b_k, c_row, onward, columns, count = f.args
     a_row, a_k, b_k, c_row = (x * size for x in (a_row, a_k, b_k, c_row))
     partial = tile.masked or vectors == 1
@@ -177,7 +183,13 @@ class Multiples:
 
 
 def store_partial(f, values, addresses, count, elem, lanes):
-    """Store the first `count` lanes of each vector: halves by the bits of count (AVX2's masked stores take dozens of cycles on some machines)."""
+    """Store the first `count` lanes of each vector: of 32 bytes halves by the bits of count (AVX2's masked stores take dozens of cycles on some machines)."""
+    if lanes * SIZE[elem] > 32:
+        mask = lane_mask(f, count, lanes)
+        for v, p in zip(values, addresses):
+            f.store(v, p, mask)
+        return
+
     def all_lanes():
         for v, p in zip(values, addresses):
             f.store(v, p)
