@@ -8,12 +8,13 @@ from rushlight.compiler.templates import pack
 from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.conv import UNIT_ROWS, UNITS, block_of, cut, depthwise, product
 from rushlight.compiler.templates.gemm import Step
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
-from rushlight.compiler.templates.tile import Panels, panels_of, tile_of
-from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, split, sum_of, zero_run
+from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask, transpose
+from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
+from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, spill_run, spill_zeros, split, zero_run
 
+FEW_CHANNELS = 8              # fewer of a group, adjacent: the source is brought into planes first
 TOGETHER = 1 << 20            # bytes of results that are added to in turns: they stay in a cache
-WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
+WEIGHT_INTS = ('in_planes', 'groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
                'unit_columns', 'column_units', 'together', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
@@ -22,13 +23,14 @@ WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image
 def weight_text(dtype):
     """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
     (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     tile = tile_of(dtype)
     width = tile.width
     module = Module(tile.vector_bytes)
     f = Kernel(module, 'convolve_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
-    source, target, gradient = (f.p(i) for i in range(3))
+    source, target, gradient, planes = (f.p(i) for i in range(4))
+    source = f.select(n['in_planes'].ne(0), planes, source)
     pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
     blocks, each = block_of(f, pixels, tile.k_block)
     room = f.array(elem, tile.k_block * width)
@@ -54,15 +56,16 @@ def weight_text(dtype):
         first_row, last_row = panels.first_row(first_panel), panels.first_row(last_panel)
         k0 = block * each
         depth = f.min(pixels - k0, each)
-        invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth)
+        pitch = depth + lanes
+        invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth, pitch)
         with f.loop(first_column, last_column, width) as j:
             columns = f.min(last_column - j, f.const(width))
             from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
             pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
             with f.loop(first_panel, last_panel) as panel:
                 row, rows = panels.first_row(panel), panels.count(panel)
-                invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * depth, elem), room,
-                       element(f, target_at, row * n['filters'] + j, elem), depth, depth, f.const(1), f.const(width), n['filters'],
+                invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * pitch, elem), room,
+                       element(f, target_at, row * n['filters'] + j, elem), depth, pitch, f.const(1), f.const(width), n['filters'],
                        image + block, columns, rows)
 
     # Units whose results fit the cache together take turns at each block of pixels: it is read from memory once.
@@ -79,55 +82,76 @@ def weight_text(dtype):
     return module.text()
 
 
-LINES_ARGUMENTS = [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'), ('i64', 'depth')]
+LINES_ARGUMENTS = [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'), ('i64', 'depth'), ('i64', 'pitch')]
 
 
 def for_runs(f, n, shift, first, depth, body):
     """The pixels [k0, k0 + depth), which start at `first` (d, h, w), cut at rows: body(done before, low, high, run, source offset of pixel low): pixels
     [low, high) of the run are inside the source."""
     at, row, done = Var(f, first[2]), Counter(f, first[:2], [None, n['pixels_h']]), Var(f, f.const(0))
-    advance = n['advance_w']
+    across, advance = n['pixels_w'], n['advance_w']
+    pixels_before = lambda place: f.min(f.max(place + advance - 1, f.const(0)) // advance, across)       # of a row, those left of a place in the source
+    left, right = pixels_before(f.const(0) - shift['w']), pixels_before(n['source_w'] - shift['w'])
     with f.loop_while(lambda: done.get() < depth):
-        run = f.min(n['pixels_w'] - at.get(), depth - done.get())
-        place = {d: x * n[f'advance_{d}'] + shift[d] for d, x in zip('dhw', [*row.get(), at.get()])}
-        inside = place['d'].ult(n['source_d']) & place['h'].ult(n['source_h'])
-        low, high = Var(f, f.const(0)), Var(f, run)
-        with f.when(place['w'] < 0):
-            low.set(f.min((f.const(0) - place['w'] + advance - 1) // advance, run))
-        with f.when(place['w'] + (run - 1) * advance > n['source_w'] - 1):
-            beyond = n['source_w'] - place['w']
-            high.set(f.max(f.select(beyond > 0, f.min((beyond + advance - 1) // advance, run), f.const(0)), low.get()))
-        low, high = f.select(inside, low.get(), f.const(0)), f.select(inside, high.get(), f.const(0))
-        body(done.get(), low, high, run, sum_of([place[d] * n[f'source_step_{d}'] for d in 'dhw']) + low * advance * n['source_step_w'])
+        here = at.get()
+        run = f.min(across - here, depth - done.get())
+        y, x = (r * n[f'advance_{d}'] + shift[d] for d, r in zip('dh', row.get()))
+        inside = y.ult(n['source_d']) & x.ult(n['source_h'])
+        low, high = (f.select(inside, f.min(f.max(end - here, f.const(0)), run), f.const(0)) for end in (left, right))
+        body(done.get(), low, high, run, y * n['source_step_d'] + x * n['source_step_h'] + (shift['w'] + (here + low) * advance) * n['source_step_w'])
         done.set(done.get() + run)
         at.set(f.const(0))
         row.step()
 
 
+def for_block(f, n, shift, k0, depth, body, clear):
+    """The same where pixels and source are images of one size and neighbours in both are equally far apart: all pixels are one run, which reads a place too far left or right at
+    the ends of the image's rows. Those are clear(position, count)ed afterwards."""
+    across = n['pixels_w']
+    away = shift['h'] * across + shift['w']
+    low = f.min(f.max(f.const(0) - k0 - away, f.const(0)), depth)
+    high = f.max(f.min(n['pixels_h'] * across - k0 - away, depth), low)
+    body(f.const(0), low, high, depth, (k0 + away + low) * n['source_step_w'])
+    with f.when(shift['w'].ne(0)):
+        left, right = f.max(f.const(0) - shift['w'], f.const(0)), f.max(shift['w'], f.const(0))
+        start = f.select(left > 0, f.const(0), across - right)     # of what is cleared in each row
+        with f.loop(f.const(0) - k0 % across + start, depth, across) as at:
+            first = f.max(at, f.const(0))
+            clear(first, f.max(f.min(at + f.min(left + right, across), depth) - first, f.const(0)))
+
+
 def lines_function(module, dtype):
-    """What `count` lines (channel, tap) from `line` on read at the pixels [k0, k0 + depth): element (line, pixel) at line * depth + pixel."""
-    elem, _, lanes = ELEMENT[dtype]
+    """What `count` lines (channel, tap) from `line` on read at the pixels [k0, k0 + depth): element (line, pixel) at line * pitch + pixel. A line is written from its
+    head to its end, in whole vectors: each piece may go beyond its own end, the last into the gap before the next line."""
+    elem, size, lanes = vector_of(dtype)
     f = Internal(module, 'window_lines', LINES_ARGUMENTS)
-    source, room, n, line, count, k0, depth = f.args
+    source, room, n, line, count, k0, depth, pitch = f.args
     n = Known(f, n, WEIGHT_INTS)
     taps = [n[f'taps_{d}'] for d in 'dhw']
     first = split(f, k0, n['pixels_h'], n['pixels_w'])
     step = n['advance_w'] * n['source_step_w']
     shift = lambda tap: {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
+    flat = n['advance_w'].eq(1) & n['advance_h'].eq(1) & n['taps_d'].eq(1) & n['pixels_d'].eq(1) & n['source_d'].eq(1) & n['shift_d'].eq(0) & n['source_w'].eq(
+        n['pixels_w']) & n['source_h'].eq(n['pixels_h']) & n['source_step_h'].eq(n['source_step_w'] * n['source_w'])
 
-    def line_by_line():
+    def pieces(shift, run, clear):
+        f.branch(flat, lambda: for_block(f, n, shift, k0, depth, run, clear), lambda: for_runs(f, n, shift, first, depth, run))
+
+    def line_by_line(every):
         lines = Counter(f, split(f, line, *taps), [None, *taps])
         with f.loop(f.const(0), count) as i:
             channel, *tap = lines.get()
             base = element(f, source, channel * n['source_channel'], elem)
-            to = element(f, room, i * depth, elem)
+            to = element(f, room, i * pitch, elem)
 
             def run(done, low, high, length, away):
                 here = element(f, to, done, elem)
-                zero_run(f, elem, lanes, here, low)
-                copy_run(f, elem, lanes, element(f, base, away, elem), step, element(f, here, low, elem), high - low)
-                zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
-            for_runs(f, n, shift(tap), first, depth, run)
+                from_, inside = element(f, base, away, elem), element(f, here, low, elem)
+                spill_zeros(f, elem, lanes, here, low)
+                if every is None: copy_run(f, elem, lanes, from_, step, inside, high - low)
+                else: spill_run(f, elem, lanes, from_, inside, high - low, every)
+                spill_zeros(f, elem, lanes, element(f, here, high, elem), length - high)
+            pieces(shift(tap), run, lambda at, some: zero_run(f, elem, 1, element(f, to, at, elem), some))
             lines.step()
 
     def channels_together():
@@ -137,31 +161,79 @@ def lines_function(module, dtype):
         with f.loop(f.const(0), total) as tap:
             begin = (line - tap + total - 1) // total            # channels whose line of this tap is among ours
             end = (line + count - tap + total - 1) // total
-            row = lambda channel: element(f, room, (channel * total + tap - line) * depth, elem)
+            row = lambda channel: element(f, room, (channel * total + tap - line) * pitch, elem)
 
             def run(done, low, high, length, away):
-                with f.loop(begin, end) as channel:
-                    with f.when((high - low) < length):
-                        here = element(f, row(channel), done, elem)
-                        zero_run(f, elem, lanes, here, low)
-                        zero_run(f, elem, lanes, element(f, here, high, elem), length - high)
                 from_ = element(f, source, away, elem)
-                together = end - ((end - begin) % 8)
-                whole = (high - low) & -8
-                with f.loop(begin, together, 8) as channel:
-                    with f.loop(f.const(0), whole, 8) as p:
-                        square = [f.load(element(f, from_, (p + i) * step + channel, elem), elem, 8) for i in range(8)]
-                        for i, values in enumerate(transpose(f, square)):
-                            f.store(values, element(f, row(channel + i), done + low + p, elem))
-                    with f.loop(whole, high - low) as p:
-                        for i in range(8):
-                            f.store(f.load(element(f, from_, p * step + channel + i, elem), elem), element(f, row(channel + i), done + low + p, elem))
-                with f.loop(together, end) as channel:
-                    copy_run(f, elem, lanes, element(f, from_, channel, elem), step, element(f, row(channel), done + low, elem), high - low)
-            for_runs(f, n, shift(numbers.get()), first, depth, run)
+
+                def squares(channel, channels):
+                    """channels: how many of eight there are, None: all."""
+                    mask = None if channels is None else lane_mask(f, channels, lanes)
+                    with f.loop(low, high, lanes) as p:         # pixels beyond the last repeat it
+                        places = [f.min(p - low + i, high - low - 1) * step + channel for i in range(lanes)]
+                        values = transpose(f, [f.load(element(f, from_, at, elem), elem, lanes, mask) for at in places])
+                        for i, v in enumerate(values):
+                            to = element(f, row(channel + i), done + p, elem)
+                            if channels is None: f.store(v, to)
+                            else:
+                                with f.when(channels > i): f.store(v, to)
+
+                def zeros(low, high):
+                    with f.when(low < high):
+                        with f.loop(begin, end) as channel:
+                            spill_zeros(f, elem, lanes, element(f, row(channel), done + low, elem), high - low)
+                zeros(f.const(0), low)
+                whole = end - ((end - begin) & (lanes - 1))
+                with f.loop(begin, whole, lanes) as channel:
+                    squares(channel, None)
+                with f.when(whole < end):
+                    squares(whole, end - whole)
+                zeros(high, length)
+
+            def clear(at, some):
+                with f.loop(begin, end) as channel: zero_run(f, elem, 1, element(f, row(channel), at, elem), some)
+            pieces(shift(numbers.get()), run, clear)
             numbers.step()
-    f.branch(n['source_channel'].eq(1) & step.ne(1), channels_together, line_by_line)
+
+    def lines_apart():
+        f.branch(step.eq(1), lambda: line_by_line(1), lambda: f.branch(step.eq(2), lambda: line_by_line(2), lambda: line_by_line(None)))
+    if size < 4: lines_apart()                                   # no masked loads of such elements
+    else: f.branch(n['source_channel'].eq(1) & step.ne(1), channels_together, lines_apart)
     return f
+
+
+PLANES_INTS = ('channels', 'd', 'h', 'w', 'step_image', 'step_d', 'step_h', 'step_w')
+
+
+@remembered
+def planes_text(dtype):
+    """The module with the kernel `planes`: images whose channels are adjacent, plane by plane. Units: rows of all images."""
+    elem, _, lanes = vector_of(dtype)
+    module = Module()
+    f = Kernel(module, 'planes')
+    n = Known(f, f.integers, PLANES_INTS)
+    source, target = f.p(0), f.p(1)
+    plane = n['d'] * n['h'] * n['w']
+    with f.loop(f.lo, f.hi) as unit:
+        image, d, h = split(f, unit, n['d'], n['h'])
+        from_ = element(f, source, image * n['step_image'] + d * n['step_d'] + h * n['step_h'], elem)
+        to = element(f, target, image * n['channels'] * plane + (d * n['h'] + h) * n['w'], elem)
+        with f.loop(f.const(0), n['channels']) as channel:
+            copy_run(f, elem, lanes, element(f, from_, channel, elem), n['step_w'], element(f, to, channel * plane, elem), n['w'])
+    return module.text()
+
+
+def in_planes(pr, dtype, shape, source):
+    """A source of few adjacent channels as planes: (1 or 0, bytes, the step that makes them, strides to read by)."""
+    _, size, _ = vector_of(dtype)
+    few = pr.logical_and(pr.logical_and(pr.eq(source.strides[1], 1), pr.lt(1, source.strides[4])), pr.lt(shape.channels, FEW_CHANNELS))
+    channels, (d, h, w) = shape.channels * shape.groups, shape.image
+    rows = shape.batch * d * h
+    dense = (channels * d * h * w, d * h * w, h * w, w, 1)
+    step = Step(planes_text(dtype), 'planes', [(*source.pointer, source.offset), ('temporary', 0, 0)],
+                [channels, d, h, w, source.strides[0], *source.strides[2:]], [], pr.select(few, rows, 0), pr.max(pr.floordiv(16384, pr.max(channels * w, 1)), 1),
+                rows * channels * w * (2 * size))
+    return few, pr.select(few, rows * channels * w * size, 0), step, tuple(pr.select(few, a, b) for a, b in zip(dense, source.strides))
 
 
 def lower_weight(program, dtype, shape, source, gradient, target):
@@ -170,8 +242,9 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     if depthwise(shape):
         from rushlight.compiler.templates import depthwise as direct
         return direct.lower_weight(pr, dtype, shape, source, gradient, target)
-    _, size, _ = ELEMENT[dtype]
+    _, size, lanes = vector_of(dtype)
     tile = tile_of(dtype)
+    few, planes, planes_step, strides = in_planes(pr, dtype, shape, source)
     lines = shape.channels * product(shape.taps)
     pixels = product(shape.result)
     panels, panel_rows, tall_panels = panels_of(pr, tile, lines)
@@ -182,22 +255,22 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     row_units = pr.select(pr.le(panels, most_panels), 1, more)
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
-    ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
-            'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
+    ints = {'in_planes': few, 'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
+            'source_image': strides[0], 'source_group': strides[1] * shape.channels, 'source_channel': strides[1],
             'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
             'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (tile.rows * size) * unit_columns), 1),
             'panel_rows': panel_rows, 'tall_panels': tall_panels, 'gradient_image': gradient.strides[0],
             'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
     for i, d in enumerate('dhw'):
-        values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
+        values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], strides[2 + i])
         ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
     work = pr.max(pr.floordiv(shape.batch * pixels * lines * shape.filters, 6), lines * shape.filters * size)
     units = shape.groups * row_units * column_units
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
-    scratch = unit_panels * tile.rows * pr.min(tile.k_block + 8, pixels + 8) * size
+    scratch = unit_panels * tile.rows * (pr.min(tile.k_block, pixels) + 8 + lanes) * size
     product_step = Step(weight_text(dtype), 'convolve_weight',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset), ('temporary', 0, 0)],
                         [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,
                         shape.groups * work, scratch)
-    return [], [product_step]
+    return [planes], [planes_step, product_step]
 

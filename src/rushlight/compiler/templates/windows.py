@@ -339,15 +339,16 @@ def copy_run(f, elem, lanes, source, step, target, count):
     f.branch(step.eq(1), adjacent, apart)
 
 
-def spill_run(f, elem, lanes, source, target, count):
-    """count adjacent elements, and zeros up to a whole vector: what is there is written after this."""
+def spill_run(f, elem, lanes, source, target, count, every=1):
+    """count elements, `every` first or second of the source's, and zeros up to a whole vector: what is there is written after this."""
     if SIZE[elem] < 4:                              # no masked loads of such elements
-        return copy_run(f, elem, lanes, source, f.const(1), target, count)
+        return copy_run(f, elem, lanes, source, f.const(every), target, count)
     whole = count & -lanes
     with f.loop(f.const(0), whole, lanes) as i:
-        f.store(f.load(element(f, source, i, elem), elem, lanes), element(f, target, i, elem))
+        f.store(spaced_load(f, elem, lanes, element(f, source, i * every, elem), None, every), element(f, target, i, elem))
     with f.when(whole < count):
-        f.store(f.load(element(f, source, whole, elem), elem, lanes, lane_mask(f, count - whole, lanes)), element(f, target, whole, elem))
+        mask = lane_mask(f, count - whole, lanes)
+        f.store(spaced_load(f, elem, lanes, element(f, source, whole * every, elem), mask, every), element(f, target, whole, elem))
 
 
 def spill_zeros(f, elem, lanes, target, count):
@@ -357,8 +358,9 @@ def spill_zeros(f, elem, lanes, target, count):
 
 
 def zero_run(f, elem, lanes, target, count):
-    whole = count & -lanes
-    with f.loop(f.const(0), whole, lanes) as i:
-        f.store(f.const(0, elem, lanes), element(f, target, i, elem))
+    whole = count & -lanes if lanes > 1 else f.const(0)
+    if lanes > 1:
+        with f.loop(f.const(0), whole, lanes) as i:
+            f.store(f.const(0, elem, lanes), element(f, target, i, elem))
     with f.loop(whole, count) as i:
         f.store(f.const(0, elem), element(f, target, i, elem))
