@@ -21,11 +21,13 @@ from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke
+from rushlight.compiler.templates.planes import Planes, in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of
 from rushlight.compiler.templates.windows import (
     DIMENSION,
     INTS,
     PHASE_NAMES,
+    SPARE,
     Counter,
     Integers,
     copy_run,
@@ -38,7 +40,8 @@ from rushlight.compiler.templates.windows import (
     sum_of,
 )
 
-POINTERS = ('source', 'target', 'filter')
+POINTERS = ('source', 'target', 'filter', 'planes')
+FEW_CHANNELS = 9                                         # fewer fill less than half a vector
 SCATTERED_COLUMNS = 256                                  # at most, where a unit's results are gathered before they are written
 
 
@@ -60,10 +63,11 @@ def kernel_text(dtype, channels_last, epilogue=None):
     module = Module(tile.vector_bytes)
     f = Kernel(module, 'convolve')
     n = Integers(f, f.integers, INTS)
-    source, target, filters = (f.p(i) for i in range(len(POINTERS)))
+    source, target, filters, planes = (f.p(i) for i in range(len(POINTERS)))
+    if not channels_last: source = f.select(n['in_planes'].ne(0), planes, source)
     storage = f.array('i64', len(PHASE_NAMES))
     phase = Integers(f, storage, PHASE_NAMES)
-    room = None if channels_last else f.array(elem, tile.k_block * width)
+    room = None if channels_last else f.array(elem, (tile.k_block + SPARE) * width)
     phases = n['phases_d'] * n['phases_h'] * n['phases_w']
     with f.loop(f.lo, f.hi) as unit:
         image, group, number, column_unit, row_unit = split(f, unit, n['groups'], phases, n['column_units'], n['row_units'])
@@ -271,12 +275,20 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     tile = tile_of(dtype)
     width = tile.width
     joined = 0
+    # With few channels vectors along them would be mostly empty: then vectors are along pixels, whatever the target's layout
+    few = channels_last and not epilogue and not depthwise(shape) and bool((shape.channels if backward else shape.filters) < FEW_CHANNELS)
+    channels_last = channels_last and not few
+    planes = Planes(0, [], [], source)
+    if not (channels_last or depthwise(shape)):
+        depth, reach = (shape.filters, shape.result) if backward else (shape.channels, shape.image)
+        planes = in_planes(pr, dtype, source, (shape.batch, shape.groups, depth), reach, ('temporary', 1, 0))
+        source = planes.source
     if not (channels_last or epilogue or depthwise(shape)):
         joined = joins_images(pr, shape, backward, source, width)
         shape, source, target = with_images_joined(pr, joined, shape, source, target)
     depth, rows = (shape.filters, shape.channels) if backward else (shape.channels, shape.filters)
     pixels, reach = (shape.image, shape.result) if backward else (shape.result, shape.image)
-    ints = {'groups': shape.groups, 'depth': depth, 'rows': rows}
+    ints = {'in_planes': planes.used, 'groups': shape.groups, 'depth': depth, 'rows': rows}
     for name, tensor, count in (('source', source, depth), ('target', target, rows)):
         ints[name + '_image'], ints[name + '_channel'] = tensor.strides[:2]
         ints[name + '_group'] = tensor.strides[1] * count
@@ -291,7 +303,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
         phases.append(s if backward else 1)
         most_taps.append(pr.ceildiv(taps, skip))
     most_pixels = product(pr.ceildiv(x, p) for x, p in zip(pixels, phases))
-    scattered = pr.max(pr.lt(1, product(phases)), joined)
+    scattered = 1 if few else pr.max(pr.lt(1, product(phases)), joined)
     most_columns = pr.select(scattered, SCATTERED_COLUMNS, 1 << 40)
     batch = shape.batch * shape.groups * product(phases)
     if channels_last:
@@ -328,6 +340,6 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
         scratch = scratch + unit_panels * tile.rows * pr.min(tile.k_block + 8, most_k + 8) * size + lanes * size
     units = pr.select(pr.eq(most_pixels * rows, 0), 0, per_batch * batch)
     product_step = Step(kernel_text(dtype, channels_last, epilogue=epilogue), 'convolve',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), ('temporary', len(planes.steps), 0), *extra.pointers],
                         ordered + list(extra.ints), list(extra.scalars), units, grain, batch * work, scratch)
-    return [shape.groups * product(phases) * panel_size * size], [packing, product_step]
+    return [shape.groups * product(phases) * panel_size * size, *planes.sizes], [packing, *planes.steps, product_step]

@@ -9,10 +9,10 @@ from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.conv import UNIT_ROWS, UNITS, block_of, cut, depthwise, product
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask, transpose
+from rushlight.compiler.templates.planes import in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
 from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, spill_run, spill_zeros, split, zero_run
 
-FEW_CHANNELS = 8              # fewer of a group, adjacent: the source is brought into planes first
 TOGETHER = 1 << 20            # bytes of results that are added to in turns: they stay in a cache
 WEIGHT_INTS = ('in_planes', 'groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
                'unit_columns', 'column_units', 'together', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
@@ -202,40 +202,6 @@ def lines_function(module, dtype):
     return f
 
 
-PLANES_INTS = ('channels', 'd', 'h', 'w', 'step_image', 'step_d', 'step_h', 'step_w')
-
-
-@remembered
-def planes_text(dtype):
-    """The module with the kernel `planes`: images whose channels are adjacent, plane by plane. Units: rows of all images."""
-    elem, _, lanes = vector_of(dtype)
-    module = Module()
-    f = Kernel(module, 'planes')
-    n = Known(f, f.integers, PLANES_INTS)
-    source, target = f.p(0), f.p(1)
-    plane = n['d'] * n['h'] * n['w']
-    with f.loop(f.lo, f.hi) as unit:
-        image, d, h = split(f, unit, n['d'], n['h'])
-        from_ = element(f, source, image * n['step_image'] + d * n['step_d'] + h * n['step_h'], elem)
-        to = element(f, target, image * n['channels'] * plane + (d * n['h'] + h) * n['w'], elem)
-        with f.loop(f.const(0), n['channels']) as channel:
-            copy_run(f, elem, lanes, element(f, from_, channel, elem), n['step_w'], element(f, to, channel * plane, elem), n['w'])
-    return module.text()
-
-
-def in_planes(pr, dtype, shape, source):
-    """A source of few adjacent channels as planes: (1 or 0, bytes, the step that makes them, strides to read by)."""
-    _, size, _ = vector_of(dtype)
-    few = pr.logical_and(pr.logical_and(pr.eq(source.strides[1], 1), pr.lt(1, source.strides[4])), pr.lt(shape.channels, FEW_CHANNELS))
-    channels, (d, h, w) = shape.channels * shape.groups, shape.image
-    rows = shape.batch * d * h
-    dense = (channels * d * h * w, d * h * w, h * w, w, 1)
-    step = Step(planes_text(dtype), 'planes', [(*source.pointer, source.offset), ('temporary', 0, 0)],
-                [channels, d, h, w, source.strides[0], *source.strides[2:]], [], pr.select(few, rows, 0), pr.max(pr.floordiv(16384, pr.max(channels * w, 1)), 1),
-                rows * channels * w * (2 * size))
-    return few, pr.select(few, rows * channels * w * size, 0), step, tuple(pr.select(few, a, b) for a, b in zip(dense, source.strides))
-
-
 def lower_weight(program, dtype, shape, source, gradient, target):
     """The weight's gradient, [groups, channels, taps, filters] and dense. source: (image, channel, d, h, w), gradient: (image, filter, pixel)."""
     pr = program
@@ -244,7 +210,8 @@ def lower_weight(program, dtype, shape, source, gradient, target):
         return direct.lower_weight(pr, dtype, shape, source, gradient, target)
     _, size, lanes = vector_of(dtype)
     tile = tile_of(dtype)
-    few, planes, planes_step, strides = in_planes(pr, dtype, shape, source)
+    planes = in_planes(pr, dtype, source, (shape.batch, shape.groups, shape.channels), shape.image, ('temporary', 0, 0))
+    strides = planes.source.strides
     lines = shape.channels * product(shape.taps)
     pixels = product(shape.result)
     panels, panel_rows, tall_panels = panels_of(pr, tile, lines)
@@ -255,7 +222,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     row_units = pr.select(pr.le(panels, most_panels), 1, more)
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
-    ints = {'in_planes': few, 'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
+    ints = {'in_planes': planes.used, 'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
             'source_image': strides[0], 'source_group': strides[1] * shape.channels, 'source_channel': strides[1],
             'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
             'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (tile.rows * size) * unit_columns), 1),
@@ -269,8 +236,8 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
     scratch = unit_panels * tile.rows * (pr.min(tile.k_block, pixels) + 8 + lanes) * size
     product_step = Step(weight_text(dtype), 'convolve_weight',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset), ('temporary', 0, 0)],
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset), ('temporary', 0, 0) if planes.steps else (*source.pointer, source.offset)],
                         [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,
                         shape.groups * work, scratch)
-    return [planes], [planes_step, product_step]
+    return planes.sizes, [*planes.steps, product_step]
 

@@ -8,15 +8,18 @@ from functools import wraps
 
 from rushlight.compiler import jit
 from rushlight.compiler.emit.ir import SIZE, Var
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask, transpose
 from rushlight.compiler.templates.tile import tile_of
 
 # of each of the three dimensions
 DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
-GENERAL = ('groups', 'depth', 'rows', 'source_image', 'source_group', 'source_channel', 'target_image', 'target_group', 'target_channel',
+GENERAL = ('in_planes', 'groups', 'depth', 'rows', 'source_image', 'source_group', 'source_channel', 'target_image', 'target_group', 'target_channel',
            'panels', 'panel_rows', 'tall_panels', 'unit_panels', 'row_units', 'unit_columns', 'column_units', 'most_k', 'scattered')
 INTS = GENERAL + tuple(f'{name}_{d}' for name in DIMENSION for d in 'dhw')
 PHASE = ('count', 'start', 'extent', 'first')           # of a phase and dimension: its taps, where its first window begins, its pixels, its first tap
+
+
+SPARE = 8                                                # rows of a packed panel beyond its end that may be written
 
 
 def remembered(make):
@@ -133,7 +136,7 @@ def for_taps(f, n, phase, k0, depth, body):
 
 # ----------------------------------------------------------------------------------------------- a panel of pixels, vectors along them
 def panel_function(module, dtype):
-    """Pack the windows of a tile's pixels from `pixel` on: element (k, lane) at k * width + lane."""
+    """Pack the windows of a tile's pixels from `pixel` on: element (k, lane) at k * width + lane. The room has SPARE rows more."""
     elem, size, lanes = ELEMENT[dtype]
     width = tile_of(dtype).width
     f = Internal(module, 'window_panel', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
@@ -175,14 +178,17 @@ def panel_function(module, dtype):
             valid.append(masks)
 
         def scattered():
-            lane_by_lane(f, elem, size, width, lanes, moved, offsets, valid, to, run, n['source_channel'])
+            lane_by_lane(f, elem, width, lanes, moved, offsets, valid, to, run, n['source_channel'])
         if size < 4:
             scattered()
             return
 
+        def otherwise():
+            f.branch(n['source_channel'].eq(1), lambda: pixels_of_channels(f, elem, width, lanes, moved, offsets, valid, to, run), scattered)
+
         def in_vectors(every):
             vectors_of_pixels(f, elem, width, lanes, moved, offsets, valid, cut, to, run, n['source_channel'], every)
-        f.branch(smooth & spacing.eq(1), lambda: in_vectors(1), lambda: f.branch(smooth & spacing.eq(2), lambda: in_vectors(2), scattered))
+        f.branch(smooth & spacing.eq(1), lambda: in_vectors(1), lambda: f.branch(smooth & spacing.eq(2), lambda: in_vectors(2), otherwise))
     for_taps(f, n, phase, k0, k_count, tap)
     return f
 
@@ -235,18 +241,38 @@ def vectors_of_pixels(f, elem, width, lanes, source, offsets, valid, cut, to, ru
     f.branch(partial, partly, fully)
 
 
-def lane_by_lane(f, elem, size, width, lanes, source, offsets, valid, to, run, channel_step):
-    """Any strides: an address for each lane, that of a zero where the window is outside."""
-    zero = f.array(elem, 1)
-    f.store(f.const(0, elem), zero)
+def addresses_of_lanes(f, elem, width, lanes, source, offsets, valid, channel_step):
+    """For each lane where it is read and how far away its next channel is: where the window is outside, zeros and no distance."""
+    zeros = f.array(elem, lanes)
+    f.store(f.const(0, elem, lanes), zeros)
     addresses, steps = f.array('i64', width), f.array('i64', width)
     for v in range(width // lanes):
         for lane in range(lanes):
             inside = f.extract(valid[v], lane)
             at = f.convert('sext', f.load(element(f, offsets, v * lanes + lane, 'i32'), 'i32'), 'i64')
-            address = f.select(inside, element(f, source, at, elem), zero)
+            address = f.select(inside, element(f, source, at, elem), zeros)
             f.store(address, element(f, addresses, v * lanes + lane, 'i64'))
             f.store(f.select(inside, channel_step, f.const(0)), element(f, steps, v * lanes + lane, 'i64'))
+    return addresses, steps
+
+
+def pixels_of_channels(f, elem, width, lanes, source, offsets, valid, to, run):
+    """Channels are adjacent: squares of pixels and channels are transposed in registers. Goes beyond the last channel up to a whole square: what is there is written after this."""
+    addresses, steps = addresses_of_lanes(f, elem, width, lanes, source, offsets, valid, f.const(1))
+    with f.loop(f.const(0), run, lanes) as c:
+        mask = lane_mask(f, run - c, lanes)
+        with f.loop(f.const(0), f.const(width), lanes) as first:
+            pixels = []
+            for lane in range(lanes):
+                at, step = (f.load(element(f, table, first + lane, 'i64'), kind) for table, kind in ((addresses, 'ptr'), (steps, 'i64')))
+                pixels.append(f.load(element(f, at, c * step, elem), elem, lanes, mask))
+            for i, channel in enumerate(transpose(f, pixels)):
+                f.store(channel, element(f, to, (c + i) * width + first, elem))
+
+
+def lane_by_lane(f, elem, width, lanes, source, offsets, valid, to, run, channel_step):
+    """Any strides."""
+    addresses, steps = addresses_of_lanes(f, elem, width, lanes, source, offsets, valid, channel_step)
     with f.loop(f.const(0), run) as c:
         for lane in range(width):
             at = f.load(element(f, addresses, lane, 'i64'), 'ptr')
