@@ -17,12 +17,13 @@ run by run. Both have the order (tap, channel) of k, so the bits are the same.
 """
 from dataclasses import dataclass, replace
 
+from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke
 from rushlight.compiler.templates.planes import Planes, in_planes
-from rushlight.compiler.templates.tile import Panels, panels_of, tile_of
+from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
 from rushlight.compiler.templates.windows import (
     DIMENSION,
     INTS,
@@ -139,7 +140,7 @@ def kernel_text(dtype, channels_last, epilogue=None):
 
 def write_function(module, dtype, channels_last):
     """Write a finished block of one phase to its places in the target."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'write_phase', [('ptr', 'block'), ('ptr', 'target'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'number'), ('i64', 'row'),
                                          ('i64', 'rows'), ('i64', 'column'), ('i64', 'columns')])
     block, target, phase, n, number, row, rows, column, columns = f.args
@@ -147,17 +148,36 @@ def write_function(module, dtype, channels_last):
     numbers = split(f, number, n['phases_h'], n['phases_w'])
     extents = [phase[f'extent_{d}'] for d in 'dhw']
     pixel, pixels = (row, rows) if channels_last else (column, columns)
-    counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
     pitch = n['unit_columns']
-    with f.loop(f.const(0), pixels) as i:
-        at = sum_of([(x * n[f'phases_{d}'] + p) * n[f'target_step_{d}'] for d, x, p in zip('dhw', counter.get(), numbers)])
-        if channels_last:
-            copy_run(f, elem, lanes, element(f, block, i * pitch, elem), f.const(1), element(f, target, at + column, elem), columns)
-        else:
-            base = element(f, target, at + row * n['target_channel'], elem)
+    place = lambda counts: sum_of([(x * n[f'phases_{d}'] + p) * n[f'target_step_{d}'] for d, x, p in zip('dhw', counts, numbers)])
+
+    def pixel_by_pixel():
+        counter = Counter(f, split(f, pixel, extents[1], extents[2]), [None, *extents[1:]])
+        with f.loop(f.const(0), pixels) as i:
+            at = place(counter.get())
+            if channels_last:
+                copy_run(f, elem, lanes, element(f, block, i * pitch, elem), f.const(1), element(f, target, at + column, elem), columns)
+            else:
+                base = element(f, target, at + row * n['target_channel'], elem)
+                with f.loop(f.const(0), rows) as r:
+                    f.store(f.load(element(f, block, r * pitch + i, elem), elem), element(f, base, r * n['target_channel'], elem))
+            counter.step()
+
+    def planes():
+        """Images that share panels: each one's pixels are adjacent in the target."""
+        plane, done = extents[1] * extents[2], Var(f, f.const(0))
+        with f.loop_while(lambda: done.get() < pixels):
+            i = done.get()
+            image, at = (pixel + i) // plane, (pixel + i) % plane
+            run = f.min(plane - at, pixels - i)
+            base = element(f, target, image * n['target_step_d'] + at + row * n['target_channel'], elem)
             with f.loop(f.const(0), rows) as r:
-                f.store(f.load(element(f, block, r * pitch + i, elem), elem), element(f, base, r * n['target_channel'], elem))
-        counter.step()
+                copy_run(f, elem, lanes, element(f, block, r * pitch + i, elem), f.const(1), element(f, base, r * n['target_channel'], elem), run)
+            done.set(i + run)
+    if channels_last: pixel_by_pixel()
+    else:
+        adjacent = n['target_step_w'].eq(1) & n['target_step_h'].eq(extents[2]) & (n['phases_d'] * n['phases_h'] * n['phases_w']).eq(1)
+        f.branch(adjacent, planes, pixel_by_pixel)
     return f
 
 
@@ -271,7 +291,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     """Forward, or with `backward` the input's gradient: (bytes of each temporary, steps). Strides: of source and target (image, channel, d, h, w),
     of the filters (filter, channel, d, h, w)."""
     pr = program
-    _, size, lanes = ELEMENT[dtype]
+    _, size, lanes = vector_of(dtype)
     tile = tile_of(dtype)
     width = tile.width
     joined = 0

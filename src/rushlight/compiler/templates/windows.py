@@ -9,7 +9,7 @@ from functools import wraps
 from rushlight.compiler import jit
 from rushlight.compiler.emit.ir import SIZE, Var
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask, transpose
-from rushlight.compiler.templates.tile import tile_of
+from rushlight.compiler.templates.tile import tile_of, vector_of
 
 # of each of the three dimensions
 DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
@@ -283,7 +283,7 @@ def lane_by_lane(f, elem, width, lanes, source, offsets, valid, to, run, channel
 # --------------------------------------------------------------------------------------------- rows of pixels, vectors along channels
 def rows_function(module, dtype):
     """Copy the windows of `count` pixels from `pixel` on: element (pixel, k) at pixel * k_count + k. The room has a vector to spare at its end."""
-    elem, _, lanes = ELEMENT[dtype]
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'window_rows', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
                                          ('i64', 'pixel'), ('i64', 'count')])
     source, room, phase, n, k0, k_count, pixel, count = f.args
