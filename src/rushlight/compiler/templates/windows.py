@@ -321,20 +321,28 @@ def rows_function(module, dtype):
         tap_rows, at, done = Counter(f, first, [None, phase['count_h']]), Var(f, k0 % length), Var(f, f.const(0))
         before = f.max(f.const(0) - where[2], f.const(0)) * n['depth']       # elements of a row of taps that are left of the source's pixels
         behind = f.max(f.min((n['source_w'] - where[2]) * n['depth'], length), before)
+        whole = before.eq(0) & behind.eq(length)
+        for i, d in enumerate('dh'):
+            ends = where[i], where[i] + (phase[f'count_{d}'] - 1) * n[f'tap_move_{d}']
+            whole = whole & ends[0].ult(n[f'source_{d}']) & ends[1].ult(n[f'source_{d}'])
         with f.loop_while(lambda: done.get() < k_count):
             begin = at.get()
             end = f.min(length, begin + (k_count - done.get()))
             d, h = (w + x * n[f'tap_move_{k}'] for k, w, x in zip('dh', where, tap_rows.get()))
-            inside = d.ult(n['source_d']) & h.ult(n['source_h'])
             to = element(f, line, done.get() - begin, elem)
-            low = f.select(inside, f.min(f.max(before, begin), end), end)
-            high = f.select(inside, f.max(f.min(behind, end), low), end)
             from_ = element(f, source, d * n['source_step_d'] + h * n['source_step_h'] + where[2] * n['source_step_w'], elem)
-            with f.when(begin < low):
+
+            def at_the_border(begin=begin, end=end, d=d, h=h, to=to, from_=from_):
+                inside = d.ult(n['source_d']) & h.ult(n['source_h'])
+                low = f.select(inside, f.min(f.max(before, begin), end), end)
+                high = f.select(inside, f.max(f.min(behind, end), low), end)
                 spill_zeros(f, elem, lanes, element(f, to, begin, elem), low - begin)
-            spill_run(f, elem, lanes, element(f, from_, low, elem), element(f, to, low, elem), high - low)
-            with f.when(high < end):
+                spill_run(f, elem, lanes, element(f, from_, low, elem), element(f, to, low, elem), high - low)
                 spill_zeros(f, elem, lanes, element(f, to, high, elem), end - high)
+
+            def all_inside(begin=begin, end=end, to=to, from_=from_):
+                spill_run(f, elem, lanes, element(f, from_, begin, elem), element(f, to, begin, elem), end - begin)
+            f.branch(whole, all_inside, at_the_border)
             done.set(done.get() + end - begin)
             at.set(f.const(0))
             tap_rows.step()
