@@ -189,8 +189,8 @@ FILTER_INTS = ('groups', 'panels', 'panel_lines', 'tall_panels', 'lines', 'group
 def filter_text(dtype, pitch):
     """The module with the kernel `pack_filter`: for each (group, phase, panel) the panel's lines in the order (tap, channel) of k. Its
     integers are those of the convolution, then FILTER_INTS."""
-    elem, _, lanes = ELEMENT[dtype]
-    module = Module()
+    elem, size, lanes = vector_of(dtype)
+    module = Module(lanes * size)
     f = Kernel(module, 'pack_filter')
     names = INTS + FILTER_INTS
     n = Integers(f, f.integers, names)
@@ -208,14 +208,27 @@ def filter_text(dtype, pitch):
         k = k_of(phase, n)
         start = (group * phases + number) * n['most_k'] + panel * k * pitch
         to = element(f, target, start, elem)
-        counter = Counter(f, [f.const(0)] * 3, [None, phase['count_h'], phase['count_w']])
-        with f.loop(f.const(0), phase['count_d'] * phase['count_h'] * phase['count_w']) as tap:
-            taps = [phase[f'first_{d}'] + x * n[f'tap_skip_{d}'] for d, x in zip('dhw', counter.get())]
-            away = sum_of([x * n[f'tap_step_{d}'] for d, x in zip('dhw', taps)])
-            pack.panel_of(f, element(f, at, away, elem), element(f, to, tap * n['depth'] * pitch, elem), n['depth'], count, n['line_step'], n['k_step'])
-            counter.step()
+        taps = n['taps_d'] * n['taps_h'] * n['taps_w']
+
+        def tap_by_tap(panel=(at, to, count), number_of_taps=phase['count_d'] * phase['count_h'] * phase['count_w']):
+            at, to, count = panel
+            counter = Counter(f, [f.const(0)] * 3, [None, phase['count_h'], phase['count_w']])
+            with f.loop(f.const(0), number_of_taps) as tap:
+                place = [phase[f'first_{d}'] + x * n[f'tap_skip_{d}'] for d, x in zip('dhw', counter.get())]
+                away = sum_of([x * n[f'tap_step_{d}'] for d, x in zip('dhw', place)])
+                pack.panel_of(f, element(f, at, away, elem), element(f, to, tap * n['depth'] * pitch, elem), n['depth'], count, n['line_step'], n['k_step'])
+                counter.step()
+
+        def taps_together(panel=(at, to, count), taps=taps):
+            at, to, count = panel
+            invoke(f, 'turn_taps', at, to, n['depth'], count, n['line_step'], n['k_step'], taps)
+        adjacent = phases.eq(1) & (taps > 1)
+        for d, step in zip('dhw', (n['taps_h'] * n['taps_w'], n['taps_w'], f.const(1))): adjacent = adjacent & (n[f'taps_{d}'].eq(1) | n[f'tap_step_{d}'].eq(step))
+        if size < 4: tap_by_tap()                        # no masked loads of such elements
+        else: f.branch(adjacent & n['line_step'].ne(1) & n['k_step'].ne(1), taps_together, tap_by_tap)
     phase_function(module)
     pack.functions(module, elem, pitch, lanes)
+    if size >= 4: pack.turn_taps(module, elem, pitch, lanes)
     return module.text()
 
 

@@ -5,7 +5,7 @@ k * width + j. Both are one kernel with two strides: a panel has `lines` lines (
 groups of `pitch` elements. Where k is contiguous in memory, squares are transposed in registers; where the lines are, they are copied;
 any other strides go element by element. Lanes beyond the last line are left as they are: nobody reads them.
 """
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, transpose
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, prefetch, transpose
 from rushlight.compiler.templates.tile import Panels, tile_of
 
 # the kernel's integers; its pointers are the source and the destination
@@ -107,3 +107,29 @@ def gather_lines(module, elem, pitch):
     with f.loop(f.const(0), depth) as k:
         with f.loop(f.const(0), count) as i:
             f.store(f.load(element(f, source, i * line_step + k * k_step, elem), elem), element(f, target, k * pitch + i, elem))
+
+
+AHEAD = 8                                       # steps of k: each reads a short piece somewhere else
+TAPS_ARGUMENTS = [*ARGUMENTS, ('i64', 'taps')]
+
+
+def turn_taps(module, elem, pitch, lanes):
+    """Filters whose taps are adjacent, where neither lines nor k are: for each k the square of lines and taps is transposed. The panel of a tap follows that of the tap before it."""
+    f = Internal(module, 'turn_taps', TAPS_ARGUMENTS)
+    source, target, depth, count, line_step, k_step, taps = f.args
+    lines = [element(f, source, line_step * f.min(f.const(i), count - 1), elem) for i in range(pitch)]         # a short panel reads its last line again
+    with f.loop(f.const(0), taps, lanes) as t:
+        mask = lane_mask(f, taps - t, lanes)
+        with f.loop(f.const(0), depth) as k:
+            at = k * k_step + t
+            for start in range(0, pitch, lanes):
+                some = lines[start:start + lanes]
+                for line in some: prefetch(f, element(f, line, at + k_step * AHEAD, elem))
+                values = [f.load(element(f, line, at, elem), elem, lanes, mask) for line in some]
+                values += [f.poison(elem, lanes)] * (lanes - len(some))
+                for i, tap in enumerate(transpose(f, values)):
+                    with f.when(t + i < taps):
+                        to = element(f, target, ((t + i) * depth + k) * pitch + start, elem)
+                        for part, width in widths(len(some), lanes):
+                            piece = tap if width == lanes else f.shuffle(tap, [part + j for j in range(width)])
+                            f.store(piece, element(f, to, part, elem))
