@@ -8,7 +8,7 @@ from functools import wraps
 
 from rushlight.compiler import jit
 from rushlight.compiler.emit.ir import SIZE, Var
-from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, lane_mask, transpose
+from rushlight.compiler.templates.pieces import ELEMENT, Internal, element, invoke, lane_mask, transpose
 from rushlight.compiler.templates.tile import tile_of, vector_of
 
 # of each of the three dimensions
@@ -19,7 +19,7 @@ INTS = GENERAL + tuple(f'{name}_{d}' for name in DIMENSION for d in 'dhw')
 PHASE = ('count', 'start', 'extent', 'first')           # of a phase and dimension: its taps, where its first window begins, its pixels, its first tap
 
 
-SPARE = 8                                                # rows of a packed panel beyond its end that may be written
+SPARE = 16                                               # rows of a packed panel beyond its end that may be written
 
 
 def remembered(make):
@@ -135,12 +135,28 @@ def for_taps(f, n, phase, k0, depth, body):
 
 
 # ----------------------------------------------------------------------------------------------- a panel of pixels, vectors along them
+PANEL_ARGUMENTS = [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'), ('i64', 'pixel')]
+
+
 def panel_function(module, dtype):
-    """Pack the windows of a tile's pixels from `pixel` on: element (k, lane) at k * width + lane. The room has SPARE rows more."""
-    elem, size, lanes = ELEMENT[dtype]
+    """Pack the windows of a tile's pixels from `pixel` on: element (k, lane) at k * width + lane. The room has SPARE rows more. By the widest vectors that meet
+    no more than one end of a row."""
+    _, _, lanes = ELEMENT[dtype]
+    whole = tile_of(dtype).lanes
+    if whole == lanes: return panel_by(module, dtype, 'window_panel', lanes)
+    f = Internal(module, 'window_panel', PANEL_ARGUMENTS)
+    narrow, wide = (f'window_panel_{k}' for k in (lanes, whole))
+    across = Integers(f, f.args[2], PHASE_NAMES)['extent_w']
+    f.branch(across > whole - 2, lambda: invoke(f, wide, *f.args), lambda: invoke(f, narrow, *f.args))
+    panel_by(module, dtype, narrow, lanes)
+    panel_by(module, dtype, wide, whole)
+
+
+def panel_by(module, dtype, name, lanes):
+    """The same by vectors of so many lanes."""
+    elem, size, _ = ELEMENT[dtype]
     width = tile_of(dtype).width
-    f = Internal(module, 'window_panel', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'phase'), ('ptr', 'n'), ('i64', 'k0'), ('i64', 'k_count'),
-                                          ('i64', 'pixel')])
+    f = Internal(module, name, PANEL_ARGUMENTS)
     source, room, phase, n, k0, k_count, pixel = f.args
     phase, n = Known(f, phase, PHASE_NAMES), Known(f, n, INTS)
     extents = [phase[f'extent_{d}'] for d in 'dhw']
