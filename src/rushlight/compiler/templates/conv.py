@@ -22,7 +22,7 @@ from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke
-from rushlight.compiler.templates.planes import Planes, in_planes
+from rushlight.compiler.templates.planes import in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
 from rushlight.compiler.templates.windows import (
     DIMENSION,
@@ -41,7 +41,7 @@ from rushlight.compiler.templates.windows import (
     sum_of,
 )
 
-POINTERS = ('source', 'target', 'filter', 'planes')
+POINTERS = ('source', 'target', 'filter')
 FEW_CHANNELS = 9                                         # fewer fill less than half a vector
 SCATTERED_COLUMNS = 256                                  # at most, where a unit's results are gathered before they are written
 
@@ -64,8 +64,7 @@ def kernel_text(dtype, channels_last, epilogue=None):
     module = Module(tile.vector_bytes)
     f = Kernel(module, 'convolve')
     n = Integers(f, f.integers, INTS)
-    source, target, filters, planes = (f.p(i) for i in range(len(POINTERS)))
-    if not channels_last: source = f.select(n['in_planes'].ne(0), planes, source)
+    source, target, filters = (f.p(i) for i in range(len(POINTERS)))
     storage = f.array('i64', len(PHASE_NAMES))
     phase = Integers(f, storage, PHASE_NAMES)
     room = None if channels_last else f.array(elem, (tile.k_block + SPARE) * width)
@@ -311,17 +310,16 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     # With few channels vectors along them would be mostly empty: then vectors are along pixels, whatever the target's layout
     few = channels_last and not epilogue and not depthwise(shape) and bool((shape.channels if backward else shape.filters) < FEW_CHANNELS)
     channels_last = channels_last and not few
-    planes = Planes(0, [], [], source)
+    planes = more_steps = ()
     if not (channels_last or depthwise(shape)):
         depth, reach = (shape.filters, shape.result) if backward else (shape.channels, shape.image)
-        planes = in_planes(pr, dtype, source, (shape.batch, shape.groups, depth), reach, ('temporary', 1, 0))
-        source = planes.source
+        source, planes, more_steps = in_planes(pr, dtype, source, (shape.batch, shape.groups, depth), reach, ('temporary', 1))
     if not (channels_last or epilogue or depthwise(shape)):
         joined = joins_images(pr, shape, backward, source, width)
         shape, source, target = with_images_joined(pr, joined, shape, source, target)
     depth, rows = (shape.filters, shape.channels) if backward else (shape.channels, shape.filters)
     pixels, reach = (shape.image, shape.result) if backward else (shape.result, shape.image)
-    ints = {'in_planes': planes.used, 'groups': shape.groups, 'depth': depth, 'rows': rows}
+    ints = {'groups': shape.groups, 'depth': depth, 'rows': rows}
     for name, tensor, count in (('source', source, depth), ('target', target, rows)):
         ints[name + '_image'], ints[name + '_channel'] = tensor.strides[:2]
         ints[name + '_group'] = tensor.strides[1] * count
@@ -373,6 +371,6 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
         scratch = scratch + unit_panels * tile.rows * pr.min(tile.k_block + 8, most_k + 8) * size + lanes * size
     units = pr.select(pr.eq(most_pixels * rows, 0), 0, per_batch * batch)
     product_step = Step(kernel_text(dtype, channels_last, epilogue=epilogue), 'convolve',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), ('temporary', len(planes.steps), 0), *extra.pointers],
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
                         ordered + list(extra.ints), list(extra.scalars), units, grain, batch * work, scratch)
-    return [shape.groups * product(phases) * panel_size * size, *planes.sizes], [packing, *planes.steps, product_step]
+    return [shape.groups * product(phases) * panel_size * size, *planes], [packing, *more_steps, product_step]

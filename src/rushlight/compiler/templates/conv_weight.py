@@ -1,40 +1,48 @@
 """The gradient of a convolution's weight, as a product: rows are lines (channel, tap), columns filters, and k is (image, pixel).
 
 Each element is one chain of fused multiply-adds in ascending k, continued in memory from block to block; no two units add to the same element.
-A line is a row of windows of the source, copied (and from channels_last transposed) block by block next to the micro-kernel.
+What a line reads of the source is copied block by block next to the micro-kernel: where pixels are adjacent line by line, where channels are (channels_last) as a packed
+panel, the channels of one tap. Few adjacent channels are brought into planes first.
 """
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import pack
 from rushlight.compiler.templates import tile as tiles
 from rushlight.compiler.templates.conv import UNIT_ROWS, UNITS, block_of, cut, depthwise, product
 from rushlight.compiler.templates.gemm import Step
-from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask, transpose
-from rushlight.compiler.templates.planes import in_planes
+from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask
+from rushlight.compiler.templates.planes import FEW_CHANNELS, adjacent_channels, in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
 from rushlight.compiler.templates.windows import Counter, Known, copy_run, remembered, spill_run, spill_zeros, split, zero_run
 
 TOGETHER = 1 << 20            # bytes of results that are added to in turns: they stay in a cache
-WEIGHT_INTS = ('in_planes', 'groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
-               'unit_columns', 'column_units', 'together', 'panels', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
+WEIGHT_INTS = ('groups', 'images', 'channels', 'filters', 'lines', 'source_image', 'source_group', 'source_channel', 'unit_panels', 'row_units',
+               'unit_columns', 'column_units', 'together', 'panels', 'panels_of_tap', 'panel_rows', 'tall_panels', 'gradient_image', 'gradient_group', 'gradient_filter', 'gradient_pixel') + tuple(
     f'{name}_{d}' for name in ('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step') for d in 'dhw')
 
 
 @remembered
-def weight_text(dtype):
-    """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units:
-    (group, block of columns, block of row panels). Lines and a panel of the gradient are packed block by block of k."""
+def weight_text(dtype, by_taps):
+    """The module with the kernel `convolve_weight`. Rows of the product are lines (channel, tap), columns filters, k is (image, pixel). Units: (group, block of columns,
+    block of row panels). What lines read and a panel of the gradient are packed block by block of k. by_taps: a panel has neighbouring channels of one tap, otherwise neighbouring lines."""
     elem, _, lanes = vector_of(dtype)
     tile = tile_of(dtype)
     width = tile.width
     module = Module(tile.vector_bytes)
     f = Kernel(module, 'convolve_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
-    source, target, gradient, planes = (f.p(i) for i in range(4))
-    source = f.select(n['in_planes'].ne(0), planes, source)
+    source, target, gradient = (f.p(i) for i in range(3))
     pixels = n['pixels_d'] * n['pixels_h'] * n['pixels_w']
     blocks, each = block_of(f, pixels, tile.k_block)
     room = f.array(elem, tile.k_block * width)
-    panels = Panels(f, tile, n['lines'], n['panel_rows'], n['tall_panels'])
+    rows_of = Panels(f, tile, n['channels'] if by_taps else n['lines'], n['panel_rows'], n['tall_panels'])
+    taps = n['taps_d'] * n['taps_h'] * n['taps_w']
+    line_step = taps if by_taps else f.const(1)              # from one row of a panel to the next
+
+    def first_line(panel):
+        if not by_taps: return rows_of.first_row(panel)
+        return rows_of.first_row(panel % n['panels_of_tap']) * taps + panel // n['panels_of_tap']
+
+    def rows_in(panel): return rows_of.count(panel % n['panels_of_tap'] if by_taps else panel)
 
     def bounds(unit):
         group, column_unit, row_unit = split(f, unit, n['column_units'], n['row_units'])
@@ -45,28 +53,35 @@ def weight_text(dtype):
 
     def clear(unit):
         group, first_panel, last_panel, first_column, last_column = bounds(unit)
-        with f.loop(panels.first_row(first_panel), panels.first_row(last_panel)) as row:
-            zero_run(f, elem, lanes, element(f, target, (group * n['lines'] + row) * n['filters'] + first_column, elem), last_column - first_column)
+        with f.loop(first_panel, last_panel) as panel:
+            with f.loop(f.const(0), rows_in(panel)) as row:
+                line = group * n['lines'] + first_line(panel) + row * line_step
+                zero_run(f, elem, lanes, element(f, target, line * n['filters'] + first_column, elem), last_column - first_column)
 
     def add(unit, image, block):
         group, first_panel, last_panel, first_column, last_column = bounds(unit)
         source_at = element(f, source, image * n['source_image'] + group * n['source_group'], elem)
         gradient_at = element(f, gradient, image * n['gradient_image'] + group * n['gradient_group'], elem)
         target_at = element(f, target, group * n['lines'] * n['filters'], elem)
-        first_row, last_row = panels.first_row(first_panel), panels.first_row(last_panel)
         k0 = block * each
         depth = f.min(pixels - k0, each)
-        pitch = depth + lanes
-        invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth, pitch)
+        pitch = depth + lanes                                # of copied lines
+        if by_taps:
+            windows_of = lambda panel: element(f, f.scratch, (panel - first_panel) * depth * tile.rows, elem)
+            with f.loop(first_panel, last_panel) as panel:
+                invoke(f, 'window_channels', source_at, windows_of(panel), f.integers, first_line(panel), rows_in(panel), k0, depth)
+        else:
+            first_row, last_row = rows_of.first_row(first_panel), rows_of.first_row(last_panel)
+            windows_of = lambda panel: element(f, f.scratch, (rows_of.first_row(panel) - first_row) * pitch, elem)
+            invoke(f, 'window_lines', source_at, f.scratch, f.integers, first_row, last_row - first_row, k0, depth, pitch)
+        a_steps = (f.const(1), f.const(tile.rows)) if by_taps else (pitch, f.const(1))
         with f.loop(first_column, last_column, width) as j:
             columns = f.min(last_column - j, f.const(width))
             from_ = element(f, gradient_at, j * n['gradient_filter'] + k0 * n['gradient_pixel'], elem)
             pack.panel_of(f, from_, room, depth, columns, n['gradient_filter'], n['gradient_pixel'])
             with f.loop(first_panel, last_panel) as panel:
-                row, rows = panels.first_row(panel), panels.count(panel)
-                invoke(f, 'tiles', element(f, f.scratch, (row - first_row) * pitch, elem), room,
-                       element(f, target_at, row * n['filters'] + j, elem), depth, pitch, f.const(1), f.const(width), n['filters'],
-                       image + block, columns, rows)
+                to = element(f, target_at, first_line(panel) * n['filters'] + j, elem)
+                invoke(f, 'tiles', windows_of(panel), room, to, depth, *a_steps, f.const(width), n['filters'] * line_step, image + block, columns, rows_in(panel))
 
     # Units whose results fit the cache together take turns at each block of pixels: it is read from memory once.
     with f.loop(f.lo, f.hi, n['together']) as first_unit:
@@ -76,7 +91,7 @@ def weight_text(dtype):
         with f.loop(f.const(0), n['images']) as image:
             with f.loop(f.const(0), blocks) as block:
                 with f.loop(first_unit, last_unit) as unit: add(unit, image, block)
-    lines_function(module, dtype)
+    (channels_function if by_taps else lines_function)(module, dtype)
     pack.functions(module, elem, width, lanes)
     tiles.functions(module, dtype)
     return module.text()
@@ -120,22 +135,25 @@ def for_block(f, n, shift, k0, depth, body, clear):
             clear(first, f.max(f.min(at + f.min(left + right, across), depth) - first, f.const(0)))
 
 
+def pieces(f, n, tap, k0, depth, run, clear):
+    """The pixels [k0, k0 + depth) of a tap, as for_runs or for_block cuts them."""
+    shift = {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
+    flat = n['source_step_h'].eq(n['source_step_w'] * n['source_w']) & n['shift_d'].eq(0)
+    for name, value in (('advance_w', 1), ('advance_h', 1), ('taps_d', 1), ('pixels_d', 1), ('source_d', 1), ('source_w', n['pixels_w']), ('source_h', n['pixels_h'])):
+        flat = flat & n[name].eq(value)
+    f.branch(flat, lambda: for_block(f, n, shift, k0, depth, run, clear),
+             lambda: for_runs(f, n, shift, split(f, k0, n['pixels_h'], n['pixels_w']), depth, run))
+
+
 def lines_function(module, dtype):
     """What `count` lines (channel, tap) from `line` on read at the pixels [k0, k0 + depth): element (line, pixel) at line * pitch + pixel. A line is written from its
     head to its end, in whole vectors: each piece may go beyond its own end, the last into the gap before the next line."""
-    elem, size, lanes = vector_of(dtype)
+    elem, _, lanes = vector_of(dtype)
     f = Internal(module, 'window_lines', LINES_ARGUMENTS)
     source, room, n, line, count, k0, depth, pitch = f.args
     n = Known(f, n, WEIGHT_INTS)
     taps = [n[f'taps_{d}'] for d in 'dhw']
-    first = split(f, k0, n['pixels_h'], n['pixels_w'])
     step = n['advance_w'] * n['source_step_w']
-    shift = lambda tap: {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
-    flat = n['advance_w'].eq(1) & n['advance_h'].eq(1) & n['taps_d'].eq(1) & n['pixels_d'].eq(1) & n['source_d'].eq(1) & n['shift_d'].eq(0) & n['source_w'].eq(
-        n['pixels_w']) & n['source_h'].eq(n['pixels_h']) & n['source_step_h'].eq(n['source_step_w'] * n['source_w'])
-
-    def pieces(shift, run, clear):
-        f.branch(flat, lambda: for_block(f, n, shift, k0, depth, run, clear), lambda: for_runs(f, n, shift, first, depth, run))
 
     def line_by_line(every):
         lines = Counter(f, split(f, line, *taps), [None, *taps])
@@ -151,54 +169,41 @@ def lines_function(module, dtype):
                 if every is None: copy_run(f, elem, lanes, from_, step, inside, high - low)
                 else: spill_run(f, elem, lanes, from_, inside, high - low, every)
                 spill_zeros(f, elem, lanes, element(f, here, high, elem), length - high)
-            pieces(shift(tap), run, lambda at, some: zero_run(f, elem, 1, element(f, to, at, elem), some))
+            pieces(f, n, tap, k0, depth, run, lambda at, some: zero_run(f, elem, 1, element(f, to, at, elem), some))
             lines.step()
 
-    def channels_together():
-        """Channels are adjacent in the source: squares of pixels and channels are transposed in registers."""
-        total = taps[0] * taps[1] * taps[2]
-        numbers = Counter(f, [f.const(0)] * 3, [None, *taps[1:]])
-        with f.loop(f.const(0), total) as tap:
-            begin = (line - tap + total - 1) // total            # channels whose line of this tap is among ours
-            end = (line + count - tap + total - 1) // total
-            row = lambda channel: element(f, room, (channel * total + tap - line) * pitch, elem)
+    f.branch(step.eq(1), lambda: line_by_line(1), lambda: f.branch(step.eq(2), lambda: line_by_line(2), lambda: line_by_line(None)))
+    return f
 
-            def run(done, low, high, length, away):
-                from_ = element(f, source, away, elem)
 
-                def squares(channel, channels):
-                    """channels: how many of eight there are, None: all."""
-                    mask = None if channels is None else lane_mask(f, channels, lanes)
-                    with f.loop(low, high, lanes) as p:         # pixels beyond the last repeat it
-                        places = [f.min(p - low + i, high - low - 1) * step + channel for i in range(lanes)]
-                        values = transpose(f, [f.load(element(f, from_, at, elem), elem, lanes, mask) for at in places])
-                        for i, v in enumerate(values):
-                            to = element(f, row(channel + i), done + p, elem)
-                            if channels is None: f.store(v, to)
-                            else:
-                                with f.when(channels > i): f.store(v, to)
+def channels_function(module, dtype):
+    """What `count` adjacent channels of one tap read at the pixels [k0, k0 + depth): element (channel, pixel) at pixel * rows of a tile + channel. The first of them is `line`, a
+    (channel, tap). Each pixel is written in whole vectors, beyond its end: what is there is written after this."""
+    elem, _, lanes = vector_of(dtype)
+    rows = tile_of(dtype).rows
+    f = Internal(module, 'window_channels', [('ptr', 'source'), ('ptr', 'room'), ('ptr', 'n'), ('i64', 'line'), ('i64', 'count'), ('i64', 'k0'), ('i64', 'depth')])
+    source, room, n, line, count, k0, depth = f.args
+    n = Known(f, n, WEIGHT_INTS)
+    channel, *tap = split(f, line, *(n[f'taps_{d}'] for d in 'dhw'))
+    step = n['advance_w'] * n['source_step_w']
+    starts = range(0, rows, lanes)
+    masks = [lane_mask(f, count - start, lanes) for start in starts]
 
-                def zeros(low, high):
-                    with f.when(low < high):
-                        with f.loop(begin, end) as channel:
-                            spill_zeros(f, elem, lanes, element(f, row(channel), done + low, elem), high - low)
-                zeros(f.const(0), low)
-                whole = end - ((end - begin) & (lanes - 1))
-                with f.loop(begin, whole, lanes) as channel:
-                    squares(channel, None)
-                with f.when(whole < end):
-                    squares(whole, end - whole)
-                zeros(high, length)
+    def zeros(first, last):
+        with f.loop(first, last) as p:
+            for start in starts: f.store(f.const(0, elem, lanes), element(f, room, p * rows + start, elem))
 
-            def clear(at, some):
-                with f.loop(begin, end) as channel: zero_run(f, elem, 1, element(f, row(channel), at, elem), some)
-            pieces(shift(numbers.get()), run, clear)
-            numbers.step()
+    def run(done, low, high, length, away):
+        from_ = element(f, source, away + channel, elem)
+        zeros(done, done + low)
+        with f.loop(low, high) as p:
+            for start, mask in zip(starts, masks):
+                value = f.load(element(f, from_, (p - low) * step + start, elem), elem, lanes, mask)
+                f.store(value, element(f, room, (done + p) * rows + start, elem))
+        zeros(done + high, done + length)
 
-    def lines_apart():
-        f.branch(step.eq(1), lambda: line_by_line(1), lambda: f.branch(step.eq(2), lambda: line_by_line(2), lambda: line_by_line(None)))
-    if size < 4: lines_apart()                                   # no masked loads of such elements
-    else: f.branch(n['source_channel'].eq(1) & step.ne(1), channels_together, lines_apart)
+    def clear(at, some): zero_run(f, elem, 1, element(f, room, at * rows, elem), some * rows)
+    pieces(f, n, tap, k0, depth, run, clear)
     return f
 
 
@@ -210,11 +215,12 @@ def lower_weight(program, dtype, shape, source, gradient, target):
         return direct.lower_weight(pr, dtype, shape, source, gradient, target)
     _, size, lanes = vector_of(dtype)
     tile = tile_of(dtype)
-    planes = in_planes(pr, dtype, source, (shape.batch, shape.groups, shape.channels), shape.image, ('temporary', 0, 0))
-    strides = planes.source.strides
+    source, planes, steps = in_planes(pr, dtype, source, (shape.batch, shape.groups, shape.channels), shape.image, ('temporary', 0))
     lines = shape.channels * product(shape.taps)
     pixels = product(shape.result)
-    panels, panel_rows, tall_panels = panels_of(pr, tile, lines)
+    by_taps = adjacent_channels(source) and not bool(shape.channels < FEW_CHANNELS) and size >= 4        # no masked loads of smaller elements
+    panels_of_tap, panel_rows, tall_panels = panels_of(pr, tile, shape.channels if by_taps else lines)
+    panels = panels_of_tap * product(shape.taps) if by_taps else panels_of_tap
     most_panels = UNIT_ROWS // tile.rows
     unit_panels, row_units, unit_columns, column_units = cut(pr, tile, shape.groups, panels, shape.filters)
     # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
@@ -222,22 +228,22 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     row_units = pr.select(pr.le(panels, most_panels), 1, more)
     unit_panels = pr.ceildiv(panels, row_units)
     row_units = pr.ceildiv(panels, unit_panels)
-    ints = {'in_planes': planes.used, 'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
-            'source_image': strides[0], 'source_group': strides[1] * shape.channels, 'source_channel': strides[1],
-            'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels,
+    ints = {'groups': shape.groups, 'images': shape.batch, 'channels': shape.channels, 'filters': shape.filters, 'lines': lines,
+            'source_image': source.strides[0], 'source_group': source.strides[1] * shape.channels, 'source_channel': source.strides[1],
+            'unit_panels': unit_panels, 'row_units': row_units, 'unit_columns': unit_columns, 'column_units': column_units, 'panels': panels, 'panels_of_tap': panels_of_tap,
             'together': pr.max(pr.floordiv(TOGETHER, unit_panels * (tile.rows * size) * unit_columns), 1),
             'panel_rows': panel_rows, 'tall_panels': tall_panels, 'gradient_image': gradient.strides[0],
             'gradient_group': gradient.strides[1] * shape.filters, 'gradient_filter': gradient.strides[1], 'gradient_pixel': gradient.strides[2]}
     for i, d in enumerate('dhw'):
-        values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], strides[2 + i])
+        values = (shape.result[i], shape.image[i], shape.taps[i], shape.stride[i], shape.dilation[i], 0 - shape.padding[i], source.strides[2 + i])
         ints.update({f'{name}_{d}': v for name, v in zip(('pixels', 'source', 'taps', 'advance', 'tap_move', 'shift', 'source_step'), values)})
     work = pr.max(pr.floordiv(shape.batch * pixels * lines * shape.filters, 6), lines * shape.filters * size)
     units = shape.groups * row_units * column_units
     grain = pr.max(pr.floordiv(1 << 15, pr.max(pr.floordiv(work, row_units * column_units), 1)), 1)
     scratch = unit_panels * tile.rows * (pr.min(tile.k_block, pixels) + 8 + lanes) * size
-    product_step = Step(weight_text(dtype), 'convolve_weight',
-                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset), ('temporary', 0, 0) if planes.steps else (*source.pointer, source.offset)],
+    product_step = Step(weight_text(dtype, by_taps), 'convolve_weight',
+                        [(*source.pointer, source.offset), (*target.pointer, target.offset), (*gradient.pointer, gradient.offset)],
                         [ints[name] for name in WEIGHT_INTS], [], pr.select(pr.eq(lines * shape.filters, 0), 0, units), grain,
                         shape.groups * work, scratch)
-    return planes.sizes, [*planes.steps, product_step]
+    return planes, [*steps, product_step]
 

@@ -1,5 +1,5 @@
 """Images of few adjacent channels, plane by plane: convolutions copy their windows by vectors of pixels then, not one pixel at a time."""
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import ELEMENT, Kernel, Module, element
@@ -27,22 +27,15 @@ def planes_text(dtype):
     return module.text()
 
 
-@dataclass
-class Planes:
-    used: object                                # 1 or 0, as the sizes of a call decide
-    sizes: list                                 # of temporaries, in bytes
-    steps: list
-    source: object                              # the tensor with the strides to read by
-
-
 def in_planes(pr, dtype, tensor, counts, extents, target):
-    """The planes of a tensor, where it is such an image. counts: images, groups, channels of a group; target: the temporary for them."""
-    if not (isinstance(tensor.strides[1], int) and tensor.strides[1] == 1): return Planes(0, [], [], tensor)
+    """(the tensor to read, bytes of temporaries, steps): the planes of a tensor that is such an image, or itself. counts: images, groups, channels of a group; target: the temporary."""
     (batch, groups, some), (d, h, w) = counts, extents
-    few = pr.logical_and(pr.lt(1, tensor.strides[4]), pr.lt(some, FEW_CHANNELS))
+    if not (adjacent_channels(tensor) and bool(some < FEW_CHANNELS)) or bool(tensor.strides[4] == 1): return tensor, [], []
     channels, rows = some * groups, batch * d * h
-    dense = (channels * d * h * w, d * h * w, h * w, w, 1)
     size = rows * channels * w * ELEMENT[dtype][1]
-    step = Step(planes_text(dtype), 'planes', [(*tensor.pointer, tensor.offset), target], [channels, d, h, w, tensor.strides[0], *tensor.strides[2:]], [],
-                pr.select(few, rows, 0), pr.max(pr.floordiv(16384, pr.max(channels * w, 1)), 1), size * 2)
-    return Planes(few, [pr.select(few, size, 0)], [step], replace(tensor, strides=tuple(pr.select(few, a, b) for a, b in zip(dense, tensor.strides))))
+    step = Step(planes_text(dtype), 'planes', [(*tensor.pointer, tensor.offset), (*target, 0)], [channels, d, h, w, tensor.strides[0], *tensor.strides[2:]], [],
+                rows, pr.max(pr.floordiv(16384, pr.max(channels * w, 1)), 1), size * 2)
+    return replace(tensor, pointer=target, offset=0, strides=(channels * d * h * w, d * h * w, h * w, w, 1)), [size], [step]
+
+
+def adjacent_channels(tensor): return isinstance(tensor.strides[1], int) and tensor.strides[1] == 1

@@ -13,7 +13,7 @@ from rushlight.compiler.templates.tile import tile_of, vector_of
 
 # of each of the three dimensions
 DIMENSION = ('pixels', 'source', 'taps', 'advance', 'tap_move', 'phases', 'tap_skip', 'shift', 'dilation', 'source_step', 'target_step')
-GENERAL = ('in_planes', 'groups', 'depth', 'rows', 'source_image', 'source_group', 'source_channel', 'target_image', 'target_group', 'target_channel',
+GENERAL = ('groups', 'depth', 'rows', 'source_image', 'source_group', 'source_channel', 'target_image', 'target_group', 'target_channel',
            'panels', 'panel_rows', 'tall_panels', 'unit_panels', 'row_units', 'unit_columns', 'column_units', 'most_k', 'scattered')
 INTS = GENERAL + tuple(f'{name}_{d}' for name in DIMENSION for d in 'dhw')
 PHASE = ('count', 'start', 'extent', 'first')           # of a phase and dimension: its taps, where its first window begins, its pixels, its first tap
