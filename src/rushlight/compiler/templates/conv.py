@@ -258,12 +258,12 @@ class Tensor:
 UNITS, UNIT_ROWS, UNIT_COLUMNS = gemm.UNITS, gemm.UNIT_ROWS, gemm.UNIT_COLUMNS
 
 
-def cut(pr, tile, batch, row_panels, columns, most=None):
+def cut(pr, tile, batch, row_panels, columns, most=None, units=UNITS):
     """(unit_panels, row_units, unit_columns, column_units): blocks of at most 126 rows, cut along columns until there are about 16."""
     width = tile.width
     row_units = pr.max(pr.ceildiv(row_panels, UNIT_ROWS // tile.rows), 1)
     unit_panels = pr.ceildiv(row_panels, row_units)
-    column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
+    column_units = pr.ceildiv(units, pr.max(row_units * batch, 1))
     unit_columns = pr.max(pr.ceildiv(pr.ceildiv(columns, column_units), width) * width, UNIT_COLUMNS)
     if most is not None:
         unit_columns = pr.min(unit_columns, most)

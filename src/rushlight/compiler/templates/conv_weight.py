@@ -165,10 +165,16 @@ def lines_function(module, dtype):
             def run(done, low, high, length, away):
                 here = element(f, to, done, elem)
                 from_, inside = element(f, base, away, elem), element(f, here, low, elem)
-                spill_zeros(f, elem, lanes, here, low)
-                if every is None: copy_run(f, elem, lanes, from_, step, inside, high - low)
-                else: spill_run(f, elem, lanes, from_, inside, high - low, every)
-                spill_zeros(f, elem, lanes, element(f, here, high, elem), length - high)
+
+                def copy():
+                    if every is None: copy_run(f, elem, lanes, from_, step, inside, high - low)
+                    else: spill_run(f, elem, lanes, from_, inside, high - low, every)
+
+                def with_borders():
+                    spill_zeros(f, elem, lanes, here, low)
+                    copy()
+                    spill_zeros(f, elem, lanes, element(f, here, high, elem), length - high)
+                f.branch((high - low).eq(length), copy, with_borders)
             pieces(f, n, tap, k0, depth, run, lambda at, some: zero_run(f, elem, 1, element(f, to, at, elem), some))
             lines.step()
 
@@ -222,7 +228,7 @@ def lower_weight(program, dtype, shape, source, gradient, target):
     panels_of_tap, panel_rows, tall_panels = panels_of(pr, tile, shape.channels if by_taps else lines)
     panels = panels_of_tap * product(shape.taps) if by_taps else panels_of_tap
     most_panels = UNIT_ROWS // tile.rows
-    unit_panels, row_units, unit_columns, column_units = cut(pr, tile, shape.groups, panels, shape.filters)
+    unit_panels, row_units, unit_columns, column_units = cut(pr, tile, shape.groups, panels, shape.filters, units=UNITS // 2)     # each cut copies the windows once more
     # few filters and many lines: more blocks of lines, but not so small that packing a panel of the gradient for each shows
     more = pr.max(row_units, pr.min(pr.ceildiv(UNITS // 2, pr.max(column_units * shape.groups, 1)), pr.ceildiv(panels, most_panels // 2)))
     row_units = pr.select(pr.le(panels, most_panels), 1, more)
