@@ -5,6 +5,7 @@ k * width + j. Both are one kernel with two strides: a panel has `lines` lines (
 groups of `pitch` elements. Where k is contiguous in memory, squares are transposed in registers; where the lines are, they are copied;
 any other strides go element by element. Lanes beyond the last line are left as they are: nobody reads them.
 """
+from rushlight.compiler.emit.ir import SIZE
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke, lane_mask, prefetch, transpose
 from rushlight.compiler.templates.tile import Panels, tile_of
 
@@ -70,10 +71,16 @@ def copy_lines(module, elem, pitch, lanes):
                 f.store(f.load(element(f, at, start, elem), elem, width), element(f, to, start, elem))
 
     def partial():
+        pieces = list(widths(pitch, lanes))
+        masks = [lane_mask(f, count - start, width) for start, width in pieces] if SIZE[elem] >= 4 else None
         with f.loop(f.const(0), depth) as k:
             at, to = element(f, source, k * k_step, elem), element(f, target, k * pitch, elem)
-            with f.loop(f.const(0), count) as i:
-                f.store(f.load(element(f, at, i, elem), elem), element(f, to, i, elem))
+            if masks:
+                for (start, width), mask in zip(pieces, masks):
+                    f.store(f.load(element(f, at, start, elem), elem, width, mask), element(f, to, start, elem))
+            else:                               # no masked loads of such elements
+                with f.loop(f.const(0), count) as i:
+                    f.store(f.load(element(f, at, i, elem), elem), element(f, to, i, elem))
     f.branch(count.eq(pitch), full, partial)
 
 
