@@ -119,6 +119,21 @@ def for_runs(f, n, shift, first, depth, body):
         row.step()
 
 
+def for_rows(f, n, shift, first, depth, body):
+    """The same for an image (no depth) and a tap that is inside the source at all its pixels: only steps are added."""
+    across, down = n['pixels_w'], n['advance_h'] * n['source_step_h']
+    row = (first[1] * n['advance_h'] + shift['h']) * n['source_step_h'] + shift['w'] * n['source_step_w']
+    at, done, away = Var(f, first[2]), Var(f, f.const(0)), Var(f, row + first[2] * n['advance_w'] * n['source_step_w'])
+    next_row = Var(f, row + down)
+    with f.loop_while(lambda: done.get() < depth):
+        run = f.min(across - at.get(), depth - done.get())
+        body(done.get(), f.const(0), run, run, away.get())
+        done.set(done.get() + run)
+        at.set(f.const(0))
+        away.set(next_row.get())
+        next_row.set(next_row.get() + down)
+
+
 def for_block(f, n, shift, k0, depth, body, clear):
     """The same where pixels and source are images of one size and neighbours in both are equally far apart: all pixels are one run, which reads a place too far left or right at
     the ends of the image's rows. Those are clear(position, count)ed afterwards."""
@@ -136,13 +151,17 @@ def for_block(f, n, shift, k0, depth, body, clear):
 
 
 def pieces(f, n, tap, k0, depth, run, clear):
-    """The pixels [k0, k0 + depth) of a tap, as for_runs or for_block cuts them."""
+    """The pixels [k0, k0 + depth) of a tap, as for_runs, for_rows or for_block cuts them."""
     shift = {d: x * n[f'tap_move_{d}'] + n[f'shift_{d}'] for d, x in zip('dhw', tap)}
     flat = n['source_step_h'].eq(n['source_step_w'] * n['source_w']) & n['shift_d'].eq(0)
     for name, value in (('advance_w', 1), ('advance_h', 1), ('taps_d', 1), ('pixels_d', 1), ('source_d', 1), ('source_w', n['pixels_w']), ('source_h', n['pixels_h'])):
         flat = flat & n[name].eq(value)
+    inside = n['pixels_d'].eq(1) & shift['d'].eq(0)
+    for d in 'hw':
+        inside = inside & (shift[d] > -1) & ((n[f'pixels_{d}'] - 1) * n[f'advance_{d}'] + shift[d] < n[f'source_{d}'])
+    first = split(f, k0, n['pixels_h'], n['pixels_w'])
     f.branch(flat, lambda: for_block(f, n, shift, k0, depth, run, clear),
-             lambda: for_runs(f, n, shift, split(f, k0, n['pixels_h'], n['pixels_w']), depth, run))
+             lambda: f.branch(inside, lambda: for_rows(f, n, shift, first, depth, run), lambda: for_runs(f, n, shift, first, depth, run)))
 
 
 def lines_function(module, dtype):
@@ -174,7 +193,8 @@ def lines_function(module, dtype):
                     spill_zeros(f, elem, lanes, here, low)
                     copy()
                     spill_zeros(f, elem, lanes, element(f, here, high, elem), length - high)
-                f.branch((high - low).eq(length), copy, with_borders)
+                if high is length: copy()
+                else: f.branch((high - low).eq(length), copy, with_borders)
             pieces(f, n, tap, k0, depth, run, lambda at, some: zero_run(f, elem, 1, element(f, to, at, elem), some))
             lines.step()
 
