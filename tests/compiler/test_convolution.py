@@ -17,6 +17,13 @@ CASES = {                     # channels, extent, filters, taps, options
     "depthwise, strided": (20, (12, 13), 20, (5, 3), {"groups": 20, "padding": 2, "stride": 2}),
     "pointwise": (17, (5, 6), 9, (1, 1), {}),
     "one column": (3, (10, 1), 4, (3, 1), {"padding": (1, 0)}),
+    "one column, steps beyond it": (16, (12, 1), 9, (2, 1), {"stride": (1, 3), "padding": (0, 2)}),
+    "equal images": (20, (17, 19), 33, (3, 3), {"padding": 1}),
+    "no border": (9, (14, 14), 16, (5, 5), {}),
+    "few channels": (3, (17, 20), 20, (7, 7), {"stride": 2, "padding": 3}),
+    "few filters": (20, (9, 18), 4, (3, 3), {"padding": 1}),
+    "one channel": (1, (18, 18), 6, (5, 5), {"padding": 2}),
+    "many taps": (10, (9, 21), 15, (3, 9), {"padding": (1, 4)}),
 }
 
 

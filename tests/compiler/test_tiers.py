@@ -26,8 +26,13 @@ for dtype in (torch.float32, torch.float64, torch.bfloat16):
     torch.manual_seed(0)
     a, b, x, row = draw(37, 83), draw(83, 53), draw(2, 19, 13, 11), draw(5, 1001)
     show("product", a @ b, a, b)
+    long, other = draw(29, 700), draw(700, 45)
+    show("long product", long @ other, long, other)
     w, own = draw(21, 19, 3, 3), draw(19, 1, 3, 3)
     show("convolution", F.conv2d(x, w, padding=1, stride=2), x, w)
+    show("convolution, channels last", F.conv2d(x.contiguous(memory_format=torch.channels_last), w, padding=1), x, w)
+    few, filters = draw(2, 3, 17, 18), draw(9, 3, 5, 5)
+    show("few channels", F.conv2d(few.contiguous(memory_format=torch.channels_last), filters, stride=2), few, filters)
     show("depthwise", F.conv2d(x, own, padding=1, groups=19), x, own)
     show("depthwise, channels last", F.conv2d(x.contiguous(memory_format=torch.channels_last), own, padding=1, groups=19), x, own)
     show("attention", F.scaled_dot_product_attention(row.reshape(1, 5, 77, 13), row.reshape(1, 5, 77, 13), row.reshape(1, 5, 77, 13)), row)
@@ -43,4 +48,4 @@ def test_two_kinds_of_processors_give_the_same_bits(other):
     if other == "x86-64-v4" and jit.tier() != other: pytest.skip("needs AVX-512")
     narrow, wide = (subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "RUSHLIGHT_CPU": tier}, capture_output=True, text=True, check=True).stdout
                     for tier in ("x86-64-v3", other))
-    assert len(narrow.splitlines()) == 24 and narrow == wide
+    assert len(narrow.splitlines()) == 33 and narrow == wide

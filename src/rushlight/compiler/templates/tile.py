@@ -74,9 +74,9 @@ class Panels:
     @classmethod
     def even(cls, f, tile, rows):
         """Cut here, not by the recipe. Returns (panels, their Panels)."""
-        panels = f.max((rows + (tile.rows - 1)) // tile.rows, f.const(1))
-        steps = (rows + (tile.step - 1)) // tile.step
-        return panels, cls(f, tile, rows, steps // panels * tile.step, steps % panels)
+        panels = (rows + (tile.rows - 1)) // tile.rows
+        some, steps = f.max(panels, f.const(1)), (rows + (tile.step - 1)) // tile.step
+        return panels, cls(f, tile, rows, steps // some * tile.step, steps % some)
 
 
 # -------------------------------------------------------------------------------------------------------------- machine code
