@@ -184,7 +184,7 @@ def forward_text(dtype, has_bias, causal):
     """The module with the kernel `attention_forward`. Pointers: o, lse, q, k, v, scale, bias. A unit is a stretch of queries of one batch and head."""
     elem, _, _ = ELEMENT[dtype]
     width = tile_of(dtype).width
-    module = Module(tile_of(dtype).vector_bytes)
+    module = Module()
     f = Kernel(module, 'attention_forward')
     n = named(f, FORWARD_INTS)
     strides, at = {}, len(FORWARD_INTS)
@@ -295,7 +295,7 @@ def backward_text(dtype, has_bias, causal):
     """The module with the kernel `attention_backward`. Pointers: dq, dk, dv, do, q, k, v, o, lse, scale, bias. A unit is one batch and head."""
     elem, _, _ = ELEMENT[dtype]
     width = tile_of(dtype).width
-    module = Module(tile_of(dtype).vector_bytes)
+    module = Module()
     f = Kernel(module, 'attention_backward')
     n = named(f, BACKWARD_INTS)
     strides, at = {}, len(BACKWARD_INTS)

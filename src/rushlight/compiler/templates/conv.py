@@ -61,7 +61,7 @@ def kernel_text(dtype, channels_last, epilogue=None):
     elem, _, _ = ELEMENT[dtype]
     tile = tile_of(dtype)
     width = tile.width
-    module = Module(tile.vector_bytes)
+    module = Module()
     f = Kernel(module, 'convolve')
     n = Integers(f, f.integers, INTS)
     source, target, filters = (f.p(i) for i in range(len(POINTERS)))
@@ -189,7 +189,7 @@ def filter_text(dtype, pitch):
     """The module with the kernel `pack_filter`: for each (group, phase, panel) the panel's lines in the order (tap, channel) of k. Its
     integers are those of the convolution, then FILTER_INTS."""
     elem, size, lanes = vector_of(dtype)
-    module = Module(lanes * size)
+    module = Module()
     f = Kernel(module, 'pack_filter')
     names = INTS + FILTER_INTS
     n = Integers(f, f.integers, names)

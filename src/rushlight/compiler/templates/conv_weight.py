@@ -27,7 +27,7 @@ def weight_text(dtype, by_taps):
     elem, _, lanes = vector_of(dtype)
     tile = tile_of(dtype)
     width = tile.width
-    module = Module(tile.vector_bytes)
+    module = Module()
     f = Kernel(module, 'convolve_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))

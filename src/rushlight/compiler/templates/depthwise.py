@@ -16,7 +16,7 @@ from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import conv, gemm
 from rushlight.compiler.templates.gemm import Step
 from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask, multiply_add, prefetch, transpose
-from rushlight.compiler.templates.tile import store_partial, tile_of, vector_of
+from rushlight.compiler.templates.tile import store_partial, vector_of
 from rushlight.compiler.templates.windows import INTS, PHASE_NAMES, Integers, Known, phase_function, remembered, split, sum_of, zero_run
 
 ALL_INTS = INTS + ('block', 'images')                                   # block: rows of pixels
@@ -123,7 +123,7 @@ def windows_text(dtype, channels_last, epilogue=None):
     the ones that are nearer in memory fastest. The filters are packed: of each phase panels of one vector, element (tap, lane). Scratch: the taps' places, those
     of a block's pixels in room and target, the room."""
     elem, size, lanes = vector_of(dtype)
-    module = Module(tile_of(dtype).vector_bytes)
+    module = Module()
     f = Kernel(module, 'depthwise')
     n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
@@ -246,7 +246,7 @@ def rows_text(dtype, epilogue=None):
     """The module with the kernel `depthwise` for a source and a target whose channels are adjacent. Units: (phase, image, depth and height) rows of pixels. The
     filters are packed, panels of two vectors. Scratch: the taps' places, the addresses that four pixels read, zeros for all channels."""
     elem, _, lanes = vector_of(dtype)
-    module = Module(tile_of(dtype).vector_bytes)
+    module = Module()
     f = Kernel(module, 'depthwise')
     n = Known(f, f.integers, ALL_INTS)
     source, target, filters = (f.p(i) for i in range(3))
@@ -376,7 +376,7 @@ def weight_text(dtype, turned):
     """The module with the kernel `depthwise_weight`, vectors along channels. turned: those of the gradient are not adjacent. Units: two vectors. Scratch: the taps'
     places, for each vector, tap and chain a sum, the places of each chain's pixels of a block of rows, the source that such a block reads, and its gradient."""
     elem, _, lanes = vector_of(dtype)
-    module = Module(tile_of(dtype).vector_bytes)
+    module = Module()
     f = Kernel(module, 'depthwise_weight')
     n = Known(f, f.integers, WEIGHT_INTS)
     source, target, gradient = (f.p(i) for i in range(3))

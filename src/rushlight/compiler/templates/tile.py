@@ -28,10 +28,7 @@ class Tile:
     def width(self): return 2 * self.lanes
 
     @property
-    def vector_bytes(self): return self.lanes * ELEMENT[self.dtype][1]
-
-    @property
-    def masked(self): return self.vector_bytes > 32     # masked loads and stores cost no more than whole ones
+    def masked(self): return self.lanes > ELEMENT[self.dtype][2]     # with vectors of 64 bytes masked loads and stores cost no more than whole ones
 
 
 WIDE = ('f32', 'f64')                           # what the wide machines' tile holds
