@@ -436,10 +436,16 @@ static bool writes_for_others(const Call& c) {
   return false;
 }
 
+static RL_APART bool give_warnings(const Plan* p) {
+  for (const std::string& text : p->recipe->parsed->warnings) if (!warn(nullptr, "%s", text.c_str())) return false;
+  return true;
+}
+
 static RL_APART int run_otherwise(Plan* p, Call& c, PyObject** outs, int max) {
   incref(p);                                   // Python may run from here on (a flush, another thread), and evict it
   int n = -1;
-  if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
+  if (RL_UNLIKELY(p->warns) && !give_warnings(p)) {}
+  else if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
   else if (!any_pending(c) || (pending_flush() && (!any_pending(c) || pending_lost()))) n = run_general(p, c, outs, max);
   decref(p);
   return n;
@@ -460,7 +466,7 @@ static inline int wrap_and_record(Plan* p, Call& c, Storage* s, PyObject** outs)
   return -1;
 }
 
-// A simple plan has one step and one result, which is its one buffer, and writes no argument: it runs here, without a general case's loops.
+// A simple plan has one step and one result, which is its one buffer, writes no argument and warns of nothing: it runs here, without a general case's loops.
 int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   if (RL_UNLIKELY(!p->simple || (tls.guard & (G_RECORD | G_INFERENCE)) || (flags_of(c.t, c.nt) & (ST_PENDING | ST_READ)))) return run_otherwise(p, c, outs, max);
   const Buffer& buffer = p->buffers[0];

@@ -139,11 +139,10 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):      # noqa: A001 - torch's name
     """Deprecated: numbers from start to end, *included*. Use arange."""
     if layout is not None: _need_strided("range", layout)
-    import warnings
-
+    from ._C import warn
     from .functions import arange
-    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
-                  "Instead, use torch.arange, which produces values in [start, end).", UserWarning, stacklevel=2)
+    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
+         "Instead, use torch.arange, which produces values in [start, end).", UserWarning)
     if end is None: raise TypeError('range() missing 1 required positional arguments: "end"')
     if not step: raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0: raise RuntimeError("upper bound and lower bound inconsistent with step sign")

@@ -90,7 +90,7 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
     elif not dtype.is_floating_point:
         start, step = int(start), int(step)
     result = _op("_arange")(count, start, step, dtype=dtype, device=device, requires_grad=requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "arange")
 
 
 def _ends(name, start, end, steps):
@@ -165,9 +165,12 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     return result if out is None else _into(out, result)
 
 
-def _into(out, result):
-    """The last step of `out=` for functions made of several operators."""
+def _into(out, result, name=None):
+    """The last step of `out=` for functions made of several operators. A name: torch warns of a tensor that must be resized."""
     if out.shape != result.shape:
+        if name and out.numel():
+            _C.warn(f"{name}(): the out= tensor of shape {list(out.shape)} had elements and was resized to the result's shape, {list(result.shape)}. That is deprecated; out.resize_(0) beforehand "
+                    "says that it is meant.")
         out.resize_(result.shape)
     return out.copy_(result)
 
@@ -382,8 +385,8 @@ def meshgrid(*tensors, indexing=None):
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     if indexing is None:
-        import warnings
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+        from ._C import warn
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -414,7 +417,7 @@ def nonzero(input, *, out=None, as_tuple=False):
         return rows
     if out.dtype is not _C.int64:
         raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {_name(out.dtype)}")
-    return _into(out, rows)
+    return _into(out, rows, "nonzero")
 
 
 argwhere = lambda input: _op("_nonzero")(input)  # noqa: E731

@@ -50,6 +50,7 @@ class Traced:
         self.convolved = None             # a backward of a convolution: whether its gradients are channels_last
         self.spatial = False              # a backward of an operator that keeps channels_last: so do its gradients
         self.once = False                 # a second backward through its node is refused
+        self.warnings = []                # what a call says before it runs
         self._derivative = None
 
 
@@ -147,6 +148,7 @@ def _trace_operator(request):
         if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
+        if not name.endswith('.jvp'): t.warnings = list(t.state.warnings)       # the call whose tangent this is has given them; so have those that gradient rules make
         if t.dests is not None: _fit_destinations(t, definition, form)
     t.aliases = [_returned_argument(t, o) for o in t.outputs]
     t.outputs = [o.node for o in t.outputs]
@@ -539,6 +541,7 @@ def compile_request(request):
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
     if p.backward is not None and t.once: recipe['once'] = 1
     if p.backward is not None and t.definition is not None and t.definition.unreached: recipe['unreached'] = 1
+    if t.warnings: recipe['warnings'] = t.warnings
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

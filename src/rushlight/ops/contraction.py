@@ -390,6 +390,7 @@ def cross(self, other, dim):
         if not found:
             raise RuntimeError("no dimension of size 3 in input")
         dim = found[0]
+        T.warn("cross() without a dim is deprecated: it takes the first dimension of size 3. Say dim=, or take linalg.cross, whose dim is -1.")
     return linalg_cross(self, other, dim=dim)
 
 
@@ -464,6 +465,8 @@ def cov(self, correction, fweights, aweights):
             w = T.cast(w, real)
             weight = w if weight is None else weight * w
     if weight is None:
+        if observations <= correction:
+            T.warn("cov(): the correction leaves no degrees of freedom (it is not less than the number of observations)")
         total = T.size(observations, real)
         degrees = T.prim("maximum", total - T.size(correction, real), T.const(0, real))
         weighted = x
