@@ -197,7 +197,14 @@ static inline int push_operand(Call& c, const Param& p, PyObject* o) {
   if (p.kind != ParamKind::TensorOrScalar) return 0;
   Scalar s; ScalarKind kind;
   if (PyFloat_CheckExact(o)) { s.re = PyFloat_AS_DOUBLE(o); s.im = 0; kind = ScalarKind::Float; }
-  else if (!scalar_from(o, &s, &kind)) return PyErr_Occurred() ? -1 : 0;
+  else if (!scalar_from(o, &s, &kind)) {
+    Tensor* wide = PyErr_Occurred() ? unsigned_from(o) : nullptr;
+    if (!wide) return PyErr_Occurred() ? -1 : 0;
+    c.static_words[c.nstatic++] = 0;
+    c.t[c.nt++] = wide;
+    c.keep[c.nkeep++] = (PyObject*)wide;
+    return 1;
+  }
   c.static_words[c.nstatic++] = (uint64_t)kind;
   c.t[c.nt++] = nullptr;
   c.scalars[c.nscalar++] = s;

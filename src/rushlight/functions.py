@@ -24,12 +24,14 @@ def _need_strided(name, layout):
 def _number(value, name):
     if type(value) is int or type(value) is float:        # almost always; the tests below take longer than a small operator
         return value
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and not value.dim() and not value.requires_grad:
         return value.item()
+    if isinstance(value, numbers.Integral):               # numpy's too
+        return value if isinstance(value, int) else int(value)
     if isinstance(value, numbers.Number):
-        return value
-    if hasattr(value, "item"):
-        return value.item()
+        return value if isinstance(value, (float, complex)) else float(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return float(value)                               # as in torch: every numpy number that is no integer is a float
     raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
@@ -238,6 +240,7 @@ def result_type(*args, **kwargs):
     def operand(value, position):
         if isinstance(value, Tensor):
             return _graph_name(value.dtype), promotion.DIMENSIONED if value.dim() else promotion.ZERO_DIM
+        if type(value).__module__ == "numpy": value = _number(value, f"tensor{position}")
         kind = next((kind for kind in (bool, int, float, complex) if isinstance(value, kind)), None)
         if kind is None:
             raise TypeError(f"result_type(): argument 'tensor{position}' (position {position}) must be Tensor or Number, not {type(value).__name__}")
@@ -457,8 +460,8 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     Of `repeats` alone: the number of each entry, that many times."""
     if repeats is None:
         return _repeated_positions(input, output_size)
-    if isinstance(repeats, int) and not isinstance(repeats, bool):
-        return _op("_repeat_each")(input, repeats, dim)
+    if not isinstance(repeats, (bool, Tensor)) and hasattr(type(repeats), "__index__"):
+        return _op("_repeat_each")(input, repeats.__index__(), dim)
     if not isinstance(repeats, Tensor):
         raise TypeError(f"repeat_interleave(): argument 'repeats' must be Tensor or int, not {type(repeats).__name__}")
     x = input.reshape(-1) if dim is None else input
@@ -555,6 +558,9 @@ def _triangle_indices(name, row, col, offset, dtype, device):
 @aware_of_all
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over several dimensions: `dims` of them, the last of a with the first of b, or two lists of dimensions."""
+    if isinstance(dims, Tensor) and dims.numel() == 1: dims = int(dims.item())
+    if not isinstance(dims, (int, tuple, list, Tensor)):
+        raise RuntimeError(f"tensordot expects dims to be int or two lists of dimensions, but got dims={dims}")
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

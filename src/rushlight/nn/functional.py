@@ -252,6 +252,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
     In training the running statistics move towards the batch's, its variance unbiased.
     """
+    if training is not True and training is not False:
+        raise TypeError(f"batch_norm(): argument 'training' (position 6) must be bool, not {type(training).__name__}")
     if input.numel() == 0:                          # nothing to normalise; the parameters still get a gradient
         out = input.clone()
         for parameter, join in ((weight, rl.mul), (bias, rl.add)):
@@ -385,6 +387,8 @@ def _bag_bounds(offsets: Tensor | None, input: Tensor, include_last_offset: bool
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A row of zeros with a one at the index, for each index."""
+    if isinstance(num_classes, bool) or not hasattr(type(num_classes), "__index__") or isinstance(num_classes, Tensor) and (num_classes.dim() or num_classes.is_floating_point()):
+        raise TypeError(f"one_hot(): argument 'num_classes' (position 2) must be int, not {type(num_classes).__name__}")
     if tensor.dtype != rl.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0:

@@ -6,7 +6,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import channels, reduction, unary
-from .common import FOUND_DTYPE, hint, wrap_dim
+from .common import FOUND_DTYPE, INTEGER_RANGE, hint, wrap_dim
 from .elementwise import exp, log1p, neg, sigmoid, tanh, where
 
 _NO_COMPLEX_CLAMP = NotImplementedError("clamp is not supported for complex types")
@@ -31,6 +31,10 @@ def hardtanh(x, min_val, max_val):
     """Each element moved into [min_val, max_val]; no gradient at the ends."""
     if x.dtype == "u8" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    if x.dtype in INTEGER_RANGE:
+        low, high, word = INTEGER_RANGE[x.dtype]
+        if not (low <= min_val <= high and low <= max_val <= high):
+            raise RuntimeError(f"value cannot be converted to type {word} without overflow")
     return T.prim("minimum", T.prim("maximum", x, min_val), max_val)
 
 

@@ -328,13 +328,16 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     return drop_dims(_power_norm(x, ord, dims), dims, keepdim)
 
 
-@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", layout="contiguous",
+@op(["norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor",
+     "norm(Tensor self, Scalar! p, int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor"], once=True, unreached=True, rule="norm", layout="contiguous",
     node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
         from .contraction import matrix_norm
         return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
     dims = wrap_dims(dim, x.ndim)
     return drop_dims(_power_norm(x, 2 if p in ("fro", None) else float(p), dims), dims, keepdim)
 
