@@ -435,3 +435,4 @@ from .functional_losses import (  # noqa: E402, F401
     linear_cross_entropy,
     triplet_margin_with_distance_loss,
 )
+from .functional_products import ScalingType, SwizzleType, grouped_mm, scaled_mm  # noqa: E402, F401
