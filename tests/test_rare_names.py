@@ -126,3 +126,21 @@ def test_what_cannot_be_swapped():
     del ref
     rl.utils.swap_tensors(x, y)
     assert y.requires_grad and not x.requires_grad
+
+
+# ------------------------------------------------------------------------------------------------------------------- Sobol
+def test_sobol_points():
+    engine = rl.quasirandom.SobolEngine(3)
+    first = engine.draw(4)
+    assert first.tolist() == [[0, 0, 0], [0.5, 0.5, 0.5], [0.75, 0.25, 0.25], [0.25, 0.75, 0.75]]
+    assert engine.draw(1, dtype=rl.float64).tolist() == [[0.375, 0.375, 0.625]] and engine.num_generated == 5
+    assert rl.equal(engine.reset().fast_forward(2).draw(2), first[2:]) and repr(engine) == "SobolEngine(dimension=3)"
+    with pytest.raises(ValueError, match="The balance properties"): engine.draw_base2(3)
+    for bad in (0, 1112):
+        with pytest.raises(ValueError, match="Supported range of dimensionality"): rl.quasirandom.SobolEngine(bad)
+
+
+def test_sobol_points_are_balanced():
+    for scramble in (False, True):
+        points = rl.quasirandom.SobolEngine(40, scramble=scramble, seed=1).draw_base2(7)
+        assert ((points * 128).long().sort(0).values == rl.arange(128).unsqueeze(1)).all(), "one point in each slice of each dimension"

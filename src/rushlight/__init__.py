@@ -127,7 +127,7 @@ def install_as_torch():
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "safetensors", "compiler", "random", "backends", "datasets",
          "overrides", "models", "vision", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
          "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor", "fx", "onnx",
-         "functional", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api", "storage")
+         "functional", "quasirandom", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api", "storage")
 
 # Functions that few programs call, by the module that defines them: read when first used.
 _LAZY_NAMES = {name: module for module, names in {

@@ -73,3 +73,17 @@ def test_scaled_mm(out, kind, biased):
     theirs = F.scaled_mm(a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t(), scales[0], getattr(F.ScalingType, kind), scales[1], getattr(F.ScalingType, kind), bias=bias, output_dtype=getattr(torch, out))
     ours = G.scaled_mm(to_rl(a).to(rl.float8_e4m3fn), to_rl(b).to(rl.float8_e4m3fn).t(), to_rl(scales[0]), getattr(G.ScalingType, kind), to_rl(scales[1]), getattr(G.ScalingType, kind), bias=to_rl(bias), output_dtype=getattr(rl, out))
     assert difference(ours, theirs, scale=2) is None
+
+
+@pytest.mark.parametrize("dimension", (1, 2, 40, 1111))
+@pytest.mark.parametrize("scramble", (False, True))
+def test_sobol(dimension, scramble):
+    if scramble and dimension > 40: return
+    theirs, ours = (library.quasirandom.SobolEngine(dimension, scramble=scramble, seed=3 if scramble else None) for library in (torch, rl))
+    assert difference(ours.sobolstate, theirs.sobolstate) is None and difference(ours.shift, theirs.shift) is None
+    for n in (1, 5, 0, 9):
+        assert difference(ours.draw(n), theirs.draw(n)) is None
+        assert difference(ours.quasi, theirs.quasi) is None and ours.num_generated == theirs.num_generated
+    ours.fast_forward(4), theirs.fast_forward(4)
+    assert difference(ours.draw(2, dtype=rl.float64), theirs.draw(2, dtype=torch.float64)) is None
+    assert difference(ours.reset().draw_base2(3), theirs.reset().draw_base2(3)) is None and repr(ours) == repr(theirs)
