@@ -68,7 +68,7 @@ struct Output { RefKind kind; int32_t index; Layout* layout; int64_t offset; }; 
 struct Plan {
   int64_t rc; uint64_t hash, mask;         // mask: bit i, flattened tensor argument i wants a gradient
   Op* op; Recipe* recipe;                  // recipe: owned
-  uint32_t nkey; uint8_t form, clock, big, draws, meta, simple, warns;
+  uint32_t nkey; uint8_t form, clock, big, draws, meta, simple, only_view, warns;
   int32_t nbuffers, nsteps, nouts, nhidden, nargs;
   int32_t npointers, max_scalars;          // over all steps; of one step that picks its scalars
   Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;

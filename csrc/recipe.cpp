@@ -527,6 +527,7 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   // Draws touch the generator, so such a plan keeps the GIL.
   p->big = p->work >= BIG_WORK && !draws && !p->meta;
   p->warns = !r.warnings.empty();
+  p->only_view = p->nouts == 1 && p->outs[0].kind == RefKind::View && !p->nsteps && !p->nbuffers && !p->warns && !p->backward_op;
   p->simple = c.form == 0 && !p->warns && !p->meta && !draws && !p->big && !views && p->nsteps == 1 && p->nouts == 1 && p->nbuffers == 1 &&
               p->outs[0].index == 0 && !p->steps[0].parallel && !p->steps[0].scalars && p->npointers <= 8;
   return p;
