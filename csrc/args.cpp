@@ -9,6 +9,7 @@
 //    the caller's own object, borrowed.
 #include "compat.h"
 #include "op.h"
+#include "element.h"
 
 namespace rl {
 
@@ -140,10 +141,10 @@ bool scalar_from(PyObject* o, Scalar* s, ScalarKind* kind) {
     return good;
   }
   if (!numpy_scalar(o)) return false;
-  if (!strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) {
+  if (!strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) {      // 1.0 or 0.0, as in torch: every numpy number that is no integer is a float
     int v = PyObject_IsTrue(o);
     if (v < 0) return false;
-    s->i = v; s->im = 0; *kind = ScalarKind::Bool;
+    s->re = v; s->im = 0; *kind = ScalarKind::Float;
     return true;
   }
   PyObject* v = nullptr;
@@ -156,8 +157,20 @@ bool scalar_from(PyObject* o, Scalar* s, ScalarKind* kind) {
   return good;
 }
 
-// Ints, numpy ints, one-element integer tensors; never bool or float. 1 yes, 0 no, -1 error set.
-static int integer_from(PyObject* o, int64_t* out) {
+// Of an int that only uint64 holds, with the OverflowError set: torch takes it for a uint64 tensor without dimensions. New; null with the error still set otherwise.
+Tensor* unsigned_from(PyObject* o) {
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError) || !PyLong_Check(o)) return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  bool fits = PyLong_AsUnsignedLongLong(o) != (unsigned long long)-1 || !PyErr_Occurred();
+  if (!fits) { PyErr_Restore(type, value, trace); return nullptr; }
+  Py_XDECREF(type); Py_XDECREF(value); Py_XDECREF(trace);
+  return tensor_from_data(o, true, DType::UInt64, Device::CPU);
+}
+
+// Ints, numpy ints, integer tensors of one element; never bool or float. 1 yes, 0 no, -1 error set. narrow: as torch takes dims and counts, where tensors have no
+// dimensions and other objects do not pass for their __index__; sizes and bounds may be those.
+static int integer_from(PyObject* o, int64_t* out, bool narrow) {
   if (RL_LIKELY(small_int(o, out))) return 1;
   if (RL_LIKELY(PyLong_CheckExact(o)) || (PyLong_Check(o) && !PyBool_Check(o))) {
     int overflow;
@@ -169,11 +182,11 @@ static int integer_from(PyObject* o, int64_t* out) {
   if (is_tensor(o)) {
     Layout* l = ((Tensor*)o)->layout;
     char kind = DTYPES[(int)l->dtype].kind;
-    if (l->ndim || (kind != 'i' && kind != 'u') || ((Tensor*)o)->layout->device == Device::Meta) return 0;
-  }
+    if ((narrow ? l->ndim != 0 : l->numel != 1) || (kind != 'i' && kind != 'u') || l->device == Device::Meta) return 0;
+  } else if (narrow && !numpy_scalar(o)) return 0;
   PyObject* v = PyNumber_Index(o);
   if (!v) { if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1; PyErr_Clear(); return 0; }
-  int r = integer_from(v, out);
+  int r = integer_from(v, out, narrow);
   Py_DECREF(v);
   return r;
 }
@@ -251,7 +264,7 @@ static Conversion convert_ints(const Face* face, const Param& p, PyObject* const
   push(c, (uint64_t)n);
   for (Py_ssize_t i = 0; i < n; i++) {
     int64_t value = 0;
-    int r = integer_from(items[i], &value);
+    int r = integer_from(items[i], &value, false);
     if (RL_UNLIKELY(r <= 0)) {
       if (r == 0 && PyBool_Check(items[i])) { value = items[i] == Py_True; goto store; }      // bool[] shares this kind, and True is an int
       if (i == 0 && r == 0) return MISMATCH;
@@ -278,24 +291,41 @@ static Conversion convert_list(const Face* face, const Param& p, PyObject* v, Ca
   }
   if (!p.fixed) return MISMATCH;
   int64_t value;
-  int r = integer_from(v, &value);
+  int r = integer_from(v, &value, !is_tensor(v));
   if (r <= 0) return r ? FAILED : MISMATCH;
   push(c, (uint64_t)p.fixed);
   for (int i = 0; i < p.fixed; i++) { if (p.kind == ParamKind::SymIntList) c.syms[c.nsym++] = value; else push(c, (uint64_t)value); }
   return CONVERTED;
 }
 
+// An int beyond int64 (the OverflowError is set): the uint64 tensor that torch makes of it, or, where a number is wanted and the tensors are floating, a float (MISMATCH: go on with it).
+static Conversion convert_unsigned(const Param& p, PyObject* v, Call& c, Scalar* s, ScalarKind* kind) {
+  Tensor* wide = unsigned_from(v);
+  if (!wide) return FAILED;
+  if (c.nkeep == 8) { Py_DECREF(wide); raise(PyExc_RuntimeError, "too many list arguments"); return FAILED; }
+  c.keep[c.nkeep++] = (PyObject*)wide;
+  if (p.kind == ParamKind::TensorOrScalar && !c.op->converts) { push(c, 0); c.t[c.nt - 1] = wide; return CONVERTED; }
+  bool floating = false;
+  for (int i = 0; i < c.nt; i++) floating |= c.t[i] && strchr("fc", DTYPES[(int)c.t[i]->layout->dtype].kind);
+  if (!floating) { raise(PyExc_RuntimeError, "value cannot be converted to type int64_t without overflow"); return FAILED; }
+  s->re = PyLong_AsDouble(v); s->im = 0; *kind = ScalarKind::Float;
+  return MISMATCH;
+}
+
 static Conversion convert_scalar(const Param& p, PyObject* v, Call& c) {
   Scalar s; ScalarKind kind;
   if (RL_LIKELY(PyFloat_CheckExact(v))) { s.re = PyFloat_AS_DOUBLE(v); s.im = 0; kind = ScalarKind::Float; }
-  else if (!scalar_from(v, &s, &kind)) return PyErr_Occurred() ? FAILED : MISMATCH;
+  else if (p.kind == ParamKind::Float && PyLong_CheckExact(v)) {           // of any size
+    s.re = PyLong_AsDouble(v); s.im = 0; kind = ScalarKind::Float;
+    if (s.re == -1 && PyErr_Occurred()) return FAILED;
+  } else if (!scalar_from(v, &s, &kind)) {
+    if (!PyErr_Occurred()) return MISMATCH;
+    Conversion r = convert_unsigned(p, v, c, &s, &kind);
+    if (r != MISMATCH) return r;
+  }
   if (p.kind == ParamKind::Float) {
     if (kind == ScalarKind::Complex) return MISMATCH;
-    if (kind != ScalarKind::Float) {
-      if (PyLong_CheckExact(v)) { s.re = PyLong_AsDouble(v); if (s.re == -1 && PyErr_Occurred()) return FAILED; }
-      else s.re = (double)s.i;
-      kind = ScalarKind::Float;
-    }
+    if (kind != ScalarKind::Float) { s.re = (double)s.i; kind = ScalarKind::Float; }
   }
   push(c, (uint64_t)kind);
   if (!p.by_value) { c.scalars[c.nscalar++] = s; return CONVERTED; }
@@ -310,19 +340,14 @@ static Conversion convert_other(const Face* face, const Op* op, const Param& p, 
   int64_t value;
   switch (p.kind) {
     case ParamKind::Int: case ParamKind::SymInt: {
-      int r = integer_from(v, &value);
+      int r = integer_from(v, &value, p.kind == ParamKind::Int);
       if (r <= 0) return r ? FAILED : MISMATCH;
       if (p.optional) push(c, 1);
       if (p.kind == ParamKind::Int) push(c, (uint64_t)value); else c.syms[c.nsym++] = value;
       return CONVERTED;
     }
     case ParamKind::Bool: {
-      if (v != Py_True && v != Py_False) {
-        if (!numpy_scalar(v) || strncmp(Py_TYPE(v)->tp_name, "numpy.bool", 10)) return MISMATCH;
-        int truth = PyObject_IsTrue(v);
-        if (truth < 0) return FAILED;
-        v = truth ? Py_True : Py_False;
-      }
+      if (v != Py_True && v != Py_False) return MISMATCH;
       if (p.optional) push(c, 1);
       push(c, v == Py_True);
       return CONVERTED;

@@ -101,7 +101,8 @@ Tensor* call_op(Op* op, std::initializer_list<Tensor*> tensors, std::initializer
   if (!op) return nullptr;
   Call c;
   c.op = op;
-  if (!call_reserve(c, (int)tensors.size() + 32, (int)statics.size() + 64, (int)syms.size() + 64, 32)) return nullptr;
+  const int params = (int)op->signatures->front().params.size(), given = (int)(tensors.size() + statics.size() + syms.size());
+  if (RL_UNLIKELY(params > 8 || given > 12) && !call_reserve(c, (int)tensors.size() + 32, (int)statics.size() + 64, (int)syms.size() + 64, 32)) return nullptr;
   auto t = tensors.begin();
   auto y = syms.begin();
   auto w = statics.begin();
@@ -187,6 +188,15 @@ static int operator_overload(const Op* op, int operands) {
   return -1;
 }
 
+// What is no number, or one that int64 does not hold (with an error set).
+static RL_APART int push_unsigned(Call& c, PyObject* o) {
+  Tensor* wide = PyErr_Occurred() ? unsigned_from(o) : nullptr;
+  if (!wide) return PyErr_Occurred() ? -1 : 0;
+  c.static_words[c.nstatic++] = 0;
+  c.t[c.nt++] = wide;
+  c.keep[c.nkeep++] = (PyObject*)wide;
+  return 1;
+}
 // One operand of an operator: 1 taken, 0 foreign, -1 error.
 static inline int push_operand(Call& c, const Param& p, PyObject* o) {
   if (RL_LIKELY(is_exact(o)) || is_tensor(o)) {
@@ -197,7 +207,7 @@ static inline int push_operand(Call& c, const Param& p, PyObject* o) {
   if (p.kind != ParamKind::TensorOrScalar) return 0;
   Scalar s; ScalarKind kind;
   if (PyFloat_CheckExact(o)) { s.re = PyFloat_AS_DOUBLE(o); s.im = 0; kind = ScalarKind::Float; }
-  else if (!scalar_from(o, &s, &kind)) return PyErr_Occurred() ? -1 : 0;
+  else if (!scalar_from(o, &s, &kind)) return push_unsigned(c, o);
   c.static_words[c.nstatic++] = (uint64_t)kind;
   c.t[c.nt++] = nullptr;
   c.scalars[c.nscalar++] = s;

@@ -258,11 +258,9 @@ bool require_grad(Tensor* t) {
 }
 
 static bool warn_array_list(PyObject* data) {
-  static bool warned = false;
-  if (warned || !(PyList_Check(data) || PyTuple_Check(data)) || PySequence_Fast_GET_SIZE(data) == 0 || !is_numpy_array(PySequence_Fast_GET_ITEM(data, 0))) return true;
-  warned = true;
-  return PyErr_WarnEx(PyExc_UserWarning, "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
-                      "numpy.ndarray with numpy.array() before converting to a tensor.", 1) == 0;
+  static bool said = false;
+  if (!(PyList_Check(data) || PyTuple_Check(data)) || PySequence_Fast_GET_SIZE(data) == 0 || !is_numpy_array(PySequence_Fast_GET_ITEM(data, 0))) return true;
+  return warn(&said, "A tensor from a list of numpy arrays is read number by number, which is slow: numpy.array(list) first makes one array of it.");
 }
 
 Tensor* tensor_from_data(PyObject* data, bool has_dtype, DType dtype, Device device) {
@@ -359,8 +357,7 @@ static PyObject* finish(Tensor* t, const Options& o) {
 
 static bool warn_copy_construct(PyObject* data, const char* call) {
   if (!is_tensor(data)) return true;
-  return PyErr_WarnFormat(PyExc_UserWarning, 1, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                          "sourceTensor.detach().clone().requires_grad_(True), rather than %s(sourceTensor).", call) == 0;
+  return warn(nullptr, "%s() of a tensor copies it: x.detach().clone() says so, and .requires_grad_(True) after it makes a leaf of the copy.", call);
 }
 
 static PyObject* make_tensor(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -452,12 +449,8 @@ static PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nar
   if (!result) return nullptr;
   Tensor* t = (Tensor*)result;
   if (o.requires_grad < 0) {
-    static bool warned = false;
-    if (t->requires_grad && !warned) {
-      warned = true;
-      if (PyErr_WarnEx(PyExc_UserWarning, "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass requires_grad=False explicitly to get the "
-                       "old behavior and silence this warning.", 1) < 0) { Py_DECREF(t); return nullptr; }
-    }
+    static bool said = false;
+    if (t->requires_grad && !warn(&said, "asarray() of a tensor that requires grad gives one that does too; requires_grad=False asks for one that does not.")) { Py_DECREF(t); return nullptr; }
     return result;
   }
   if (o.requires_grad == 0 && t->requires_grad) {

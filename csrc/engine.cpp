@@ -70,9 +70,10 @@ static bool add_into(Tensor** slot, Tensor* grad) {
 static Tensor* copy_like(Tensor* grad, const Layout* like) {
   const Layout* from = grad->layout;
   const int64_t* strides = (like->flags & L_DENSE) ? like->strides() : nullptr;
-  if (tls.guard & G_RECORD) {                              // a new value is what compile() can fuse, an empty tensor that is written is not
-    if (!strides || (like->flags & L_CONTIGUOUS)) return call_op(op_find("clone"), {grad}, {}, {(uint64_t)MemoryFormat::Contiguous});
-    if (like == from) return call_op(op_find("clone"), {grad});
+  static Op* const clone = op_find("clone");
+  if (clone && ((tls.guard & G_RECORD) || !(tls.grad_mode || like == from))) {         // a new value is what compile() can fuse, an empty tensor that is written is not
+    if (!strides || (like->flags & L_CONTIGUOUS)) return call_op(clone, {grad}, {}, {(uint64_t)MemoryFormat::Contiguous});
+    if (like == from) return call_op(clone, {grad});
   }
   Tensor* out = tensor_empty(from->dtype, from->device, from->ndim, from->shape(), strides);
   if (!out) return nullptr;

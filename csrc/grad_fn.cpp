@@ -368,11 +368,8 @@ static bool as_flag(PyObject* o, bool otherwise, bool* out) {
 // backward(create_graph=True) leaves gradients that lead back to their leaves: said once, as torch does.
 static bool warn_of_cycle() {
   static bool said = false;
-  if (said) return true;
-  said = true;
-  return PyErr_WarnEx(PyExc_UserWarning, "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
-                      "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to "
-                      "reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.", 1) == 0;
+  return warn(&said, "backward(create_graph=True) leaves each parameter with a gradient that refers back to it: a cycle, which is not freed while .grad is set. autograd.grad() makes none; otherwise set "
+                     ".grad to None after use.");
 }
 
 // _C.run_graph(tensors, gradients, keep_graph, create_graph, inputs, allow_unused, accumulate): gradients None or a tuple; inputs a tuple, may be empty.

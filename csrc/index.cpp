@@ -129,7 +129,7 @@ static bool expand_masks(Tensor* self, const Indices& given, Indices* out) {
       out->put(dim, (Tensor*)Py_NewRef((PyObject*)t));
       continue;
     }
-    if (d == DType::UInt8 && PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) return false;
+    if (d == DType::UInt8 && !warn(nullptr, "An index of dtype uint8 is taken for a mask, which is deprecated: masks are of dtype bool")) return false;
     int rank = t->layout->ndim;
     for (int j = 0; j < rank && dim + j < l->ndim; j++)
       if (t->layout->shape()[j] != l->shape()[dim + j]) {
@@ -447,8 +447,7 @@ static Tensor* apply_items(Tensor* self, PyObject* tuple, Indices* indices) {
 static PyObject* key_tuple(PyObject* key) {      // new
   if (PyTuple_Check(key)) return Py_NewRef(key);
   if (!stands_for_tuple(key)) return PyTuple_Pack(1, key);
-  if (PyErr_WarnEx(PyExc_UserWarning, "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] instead of "
-                   "x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an error or a different result", 1) < 0) return nullptr;
+  if (!warn(nullptr, "A list of indices for several dimensions is deprecated: x[tuple(list)] says that each is for a dimension, x[tensor(list)] that together they are one index.")) return nullptr;
   return PySequence_Tuple(key);
 }
 

@@ -165,15 +165,12 @@ static bool check_out(const Call& c, Tensor* dest, const Layout* want) {
   }
   return !same_shape(want, dest->layout) || refuse_self_overlap(dest);
 }
-// A destination of another shape becomes one of the result's.
-static bool fit_out(Tensor* dest, const Layout* want) {
+// A destination of another shape becomes one of the result's. torch warns of it where tensors say the shape, not where sizes do.
+static bool fit_out(const Call& c, Tensor* dest, const Layout* want) {
   if (same_shape(want, dest->layout)) return true;
-  if (dest->layout->numel) {
-    std::string text = "An output with one or more elements was resized since it had shape " + shape_text(dest->layout) + ", which does not match the required output shape " +
-        shape_text(want) + ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
-        "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).";
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) return false;
-  }
+  if (dest->layout->numel && c.nt &&
+      !warn(nullptr, "%s(): the out= tensor of shape %s had elements and was resized to the result's shape, %s. That is deprecated; out.resize_(0) beforehand says that it is meant.", c.op->text,
+            shape_text(dest->layout).c_str(), shape_text(want).c_str())) return false;
   // It gets the result's strides too (columns of LAPACK's), and the memory they reach.
   int64_t reach = 1;
   for (int d = 0; d < want->ndim; d++) reach += (want->shape()[d] - 1) * want->strides()[d];
@@ -200,7 +197,7 @@ static int copy_results(Call& c, Tensor* const* dests, int ndest, PyObject** res
     good = results[i] && is_tensor(results[i]) && check_out(c, dests[i], ((Tensor*)results[i])->layout);
     if (!good && !PyErr_Occurred()) raise(PyExc_RuntimeError, "%s(): out= is not supported for this result", c.op->text);
   }
-  for (int i = 0; good && i < n; i++) good = fit_out(dests[i], ((Tensor*)results[i])->layout);
+  for (int i = 0; good && i < n; i++) good = fit_out(c, dests[i], ((Tensor*)results[i])->layout);
   for (int i = 0; good && i < n; i++) {
     Tensor* r = call_op(op_find("copy_"), {dests[i], (Tensor*)results[i]});
     good = r != nullptr;
@@ -267,7 +264,7 @@ static int run_out(Call& c, PyObject** outs, int max) {
       }
     }
   }
-  for (int i = 0; good && direct && i < ndest; i++) good = fit_out(dests[i], output_layout(p, i, c));
+  for (int i = 0; good && direct && i < ndest; i++) good = fit_out(c, dests[i], output_layout(p, i, c));
   decref(p);
   if (!good) return -1;
   if (!direct) return functional();

@@ -230,16 +230,11 @@ Tensor* tensor_from_numpy(PyObject* array, bool warn_readonly) {
     return nullptr;
   }
   if (view->readonly && warn_readonly) {
-    static bool warned = false;      // once a process, as torch
-    if (!warned) {
-      warned = true;
-      if (PyErr_WarnEx(PyExc_UserWarning, "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this "
-                       "tensor will result in undefined behavior. You may want to copy the array to protect its data or make it writable before converting it "
-                       "to a tensor. This type of warning will be suppressed for the rest of this program.", 1) < 0) {
-        PyBuffer_Release(view);
-        delete view;
-        return nullptr;
-      }
+    static bool said = false;
+    if (!warn(&said, "The array is not writable, and a tensor always is: writing to this one writes to memory that is meant to stay as it is. A copy (array.copy()) can be written. Said once.")) {
+      PyBuffer_Release(view);
+      delete view;
+      return nullptr;
     }
   }
   int ndim = view->ndim;
@@ -398,16 +393,11 @@ static PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   if (PyObject_GetBuffer(source, view, PyBUF_WRITABLE) < 0) {
     PyErr_Clear();
     if (PyObject_GetBuffer(source, view, PyBUF_SIMPLE) < 0) { delete view; return nullptr; }
-    static bool warned = false;
-    if (!warned) {
-      warned = true;
-      if (PyErr_WarnEx(PyExc_UserWarning, "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can write to the "
-                       "underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its data or make it writable before "
-                       "converting it to a tensor. This type of warning will be suppressed for the rest of this program.", 1) < 0) {
-        PyBuffer_Release(view);
-        delete view;
-        return nullptr;
-      }
+    static bool said = false;
+    if (!warn(&said, "The buffer is not writable, and a tensor always is: writing to this one writes to memory that is meant to stay as it is. bytearray(buffer) can be written. Said once.")) {
+      PyBuffer_Release(view);
+      delete view;
+      return nullptr;
     }
   }
   long long length = view->len, size = itemsize(d);

@@ -16,6 +16,57 @@ PyObject* raise(PyObject* type, const char* format, ...) {
   return nullptr;
 }
 
+// ----------------------------------------------------------------------------------------------------------- warnings
+static bool g_warn_always;
+
+// How many frames up the first is that does not belong to the library, counted as PyErr_WarnEx does: 1 is the frame that runs.
+static int caller_level() {
+  int level = 1;
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame) {
+    PyObject* globals = PyFrame_GetGlobals(frame);
+    PyObject* name = globals ? PyDict_GetItemString(globals, "__name__") : nullptr;
+    const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    bool ours = text && !strncmp(text, "rushlight", 9) && (!text[9] || text[9] == '.');
+    Py_XDECREF(globals);
+    PyFrameObject* above = ours ? PyFrame_GetBack(frame) : nullptr;
+    Py_DECREF(frame);
+    if (!ours) break;
+    frame = above;
+    level++;
+  }
+  PyErr_Clear();
+  return level;
+}
+
+bool warn(bool* said, const char* format, ...) {
+  if (said && *said && !g_warn_always) return true;
+  if (said) *said = true;
+  va_list args;
+  va_start(args, format);
+  PyObject* text = PyUnicode_FromFormatV(format, args);
+  va_end(args);
+  const char* words = text ? PyUnicode_AsUTF8(text) : nullptr;
+  bool good = words && PyErr_WarnEx(PyExc_UserWarning, words, caller_level()) == 0;
+  Py_XDECREF(text);
+  return good;
+}
+
+static PyObject* py_warn(PyObject*, PyObject* args) {
+  const char* text;
+  PyObject* category = PyExc_UserWarning;
+  if (!PyArg_ParseTuple(args, "s|O:warn", &text, &category) || PyErr_WarnEx(category, text, caller_level()) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+static PyObject* set_warn_always(PyObject*, PyObject* on) {
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  g_warn_always = value != 0;
+  Py_RETURN_NONE;
+}
+static PyObject* is_warn_always(PyObject*, PyObject*) { return PyBool_FromLong(g_warn_always); }
+
 // -------------------------------------------------------------------------------------------------------------- texts
 std::string ints_text(const int64_t* v, int n) {
   std::string s = "[";
@@ -85,6 +136,9 @@ static PyObject* module_stats(PyObject*, PyObject*) {
 
 static PyMethodDef methods[] = {
   {"stats", module_stats, METH_NOARGS, "stats() -> dict\n\nThe runtime's counters: layouts, plans, hits, misses, evictions …"},
+  {"warn", py_warn, METH_VARARGS, "warn(text, category=UserWarning)\n\nWarn at the line of the program that called into the library, however deep in it this is."},
+  {"set_warn_always", set_warn_always, METH_O, "set_warn_always(b)\n\nWhether what is said once a process is said every time."},
+  {"is_warn_always_enabled", is_warn_always, METH_NOARGS, "is_warn_always_enabled() -> bool"},
   {nullptr}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "The runtime: tensors, plans and the tape.", -1, methods};
 

@@ -219,6 +219,7 @@ static PyObject* op_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   op->one_value = flag("one_value");
   if (flag("numbers")) for (auto& s : *op->signatures) s.needs_tensor = false;
   op->separate = flag("separate");
+  op->converts = flag("converts");
   if (PyObject* layout = said("layout")) {
     const char* text = PyUnicode_Check(layout) ? PyUnicode_AsUTF8(layout) : nullptr;
     op->pointwise = text && !strncmp(text, "pointwise", 9);           // also "pointwise contiguous", whose results are dense

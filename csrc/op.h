@@ -51,6 +51,7 @@ struct Op {
   uint32_t id; uint8_t forms, pointwise, is_backward;
   uint8_t direct;                          // compiled, writes no argument, one result: nothing stands between a call and its plan
   uint8_t one_value;                       // every element is written the same: the written tensor may overlap itself
+  uint8_t converts;                        // a number is converted to the tensors' dtype: what int64 does not hold is refused
   uint8_t separate;                        // a written tensor may share no memory at all with another operand, not even exactly
   int16_t native_overload;                 // the one signature that `native` serves, or -1: all
   Plan* last;                              // the plan of the previous call: borrowed, cleared when the table drops it
@@ -90,6 +91,7 @@ void append_encoded(Call&, const Encoded&);
 void append_others(Call&, const Encoded&);            // what is not a static word
 bool has_torch_function(PyObject*);
 bool scalar_from(PyObject*, Scalar*, ScalarKind*);              // Python numbers, numpy scalars; false without an error if it is neither
+Tensor* unsigned_from(PyObject*);           // with an OverflowError set: an int that only uint64 holds, as a tensor; null with the error otherwise
 PyObject* call_params(const Call&);                             // the `params` of a compile request; new
 bool fill_call_defaults(Call&, const Signature&, int from_param);
 

@@ -355,6 +355,22 @@ bool plan_launch(Plan* p, Call& c, Storage** buffers, bool may_release) {
   return status == 0 || raise_status(p, status);
 }
 
+static RL_APART PyObject* view_output(const Output& o, Tensor* base) {
+  incref(o.layout);
+  // Nothing is recorded of it: no more than the memory and its version are shared.
+  if (o.layout->dtype != base->layout->dtype || (!(tls.grad_mode && base->requires_grad) && !base->version)) {
+    incref(base->storage);
+    return (PyObject*)tensor_wrap(o.layout, base->storage, base->offset + o.offset);
+  }
+  ViewSpec spec{ViewKind::AsStrided, {}};
+  int n = o.layout->ndim;
+  spec.ints.push_back(n);
+  spec.ints.insert(spec.ints.end(), o.layout->d, o.layout->d + 2 * n);
+  int64_t offset = base->offset + o.offset;
+  spec.ints.push_back(offset / itemsize(o.layout->dtype));
+  return (PyObject*)make_view(base, std::move(spec), o.layout, offset);
+}
+
 static PyObject* make_output(Plan* p, const Output& o, Call& c, Storage** buffers) {
   switch (o.kind) {
     case RefKind::Buffer: {
@@ -365,18 +381,7 @@ static PyObject* make_output(Plan* p, const Output& o, Call& c, Storage** buffer
     }
     case RefKind::Arg: return Py_NewRef((PyObject*)c.t[o.index]);
     case RefKind::Dest: return Py_NewRef((PyObject*)c.dests[o.index]);
-    case RefKind::View: {
-      Tensor* base = c.t[o.index];
-      incref(o.layout);
-      if (o.layout->dtype != base->layout->dtype) { incref(base->storage); return (PyObject*)tensor_wrap(o.layout, base->storage, base->offset + o.offset); }
-      ViewSpec spec{ViewKind::AsStrided, {}};
-      int n = o.layout->ndim;
-      spec.ints.push_back(n);
-      spec.ints.insert(spec.ints.end(), o.layout->d, o.layout->d + 2 * n);
-      int64_t offset = base->offset + o.offset;
-      spec.ints.push_back(offset / itemsize(o.layout->dtype));
-      return (PyObject*)make_view(base, std::move(spec), o.layout, offset);
-    }
+    case RefKind::View: return view_output(o, c.t[o.index]);
     case RefKind::None: return nullptr;
   }
   return nullptr;
@@ -436,10 +441,17 @@ static bool writes_for_others(const Call& c) {
   return false;
 }
 
+static RL_APART bool give_warnings(const Plan* p) {
+  for (const std::string& text : p->recipe->parsed->warnings) if (!warn(nullptr, "%s", text.c_str())) return false;
+  return true;
+}
+
 static RL_APART int run_otherwise(Plan* p, Call& c, PyObject** outs, int max) {
+  if (RL_UNLIKELY(p->only_view)) return (outs[0] = view_output(p->outs[0], c.t[p->outs[0].index])) ? 1 : -1;      // nothing to compute, and nothing to record
   incref(p);                                   // Python may run from here on (a flush, another thread), and evict it
   int n = -1;
-  if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
+  if (RL_UNLIKELY(p->warns) && !give_warnings(p)) {}
+  else if (RL_UNLIKELY(tls.guard & G_RECORD) && !p->meta && !p->draws && !writes_for_others(c)) n = record_plan(p, c, outs, max);
   else if (!any_pending(c) || (pending_flush() && (!any_pending(c) || pending_lost()))) n = run_general(p, c, outs, max);
   decref(p);
   return n;
@@ -460,7 +472,7 @@ static inline int wrap_and_record(Plan* p, Call& c, Storage* s, PyObject** outs)
   return -1;
 }
 
-// A simple plan has one step and one result, which is its one buffer, and writes no argument: it runs here, without a general case's loops.
+// A simple plan has one step and one result, which is its one buffer, writes no argument and warns of nothing: it runs here, without a general case's loops.
 int plan_run(Plan* p, Call& c, PyObject** outs, int max) {
   if (RL_UNLIKELY(!p->simple || (tls.guard & (G_RECORD | G_INFERENCE)) || (flags_of(c.t, c.nt) & (ST_PENDING | ST_READ)))) return run_otherwise(p, c, outs, max);
   const Buffer& buffer = p->buffers[0];

@@ -49,6 +49,7 @@ struct Parsed {
   PyObject* backward = nullptr;            // the key, or null
   Op* backward_op = nullptr;               // borrowed (ops live for ever)
   std::string node;
+  std::vector<std::string> warnings;       // given at every call, before anything runs
   bool once = false;                       // backward frees the node even if it keeps nothing: a second one is refused, as torch does
   bool unreached = false;                  // gradients that the backward leaves out do not exist (None) instead of being zero
   uint64_t constant = 0;                   // bit j: output j has no gradient, though its dtype could have one
@@ -67,7 +68,7 @@ struct Output { RefKind kind; int32_t index; Layout* layout; int64_t offset; }; 
 struct Plan {
   int64_t rc; uint64_t hash, mask;         // mask: bit i, flattened tensor argument i wants a gradient
   Op* op; Recipe* recipe;                  // recipe: owned
-  uint32_t nkey; uint8_t form, clock, big, draws, meta, simple;
+  uint32_t nkey; uint8_t form, clock, big, draws, meta, simple, only_view, warns;
   int32_t nbuffers, nsteps, nouts, nhidden, nargs;
   int32_t npointers, max_scalars;          // over all steps; of one step that picks its scalars
   Buffer* buffers; Step* steps; Output* outs; const int32_t* hidden; const uint64_t* key;

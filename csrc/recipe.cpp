@@ -215,6 +215,7 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
     int32_t size = PySequence_Size(o) > 2 ? r.slot(r.at(o, 2, "errors"), "errors") : -1;
     p->errors.push_back({exception, r.text(r.at(o, 1, "errors"), "errors"), size});
   });
+  r.each(field("warnings"), "warnings", [&](PyObject* o) { p->warnings.push_back(r.text(o, "warnings")); });
   r.each(field("saves"), "saves", [&](PyObject* o) {
     const char* s = r.text(r.at(o, 0, "saves"), "saves");
     SaveKind k = !strcmp(s, "arg") ? SaveKind::Arg : !strcmp(s, "output") ? SaveKind::Output : SaveKind::Hidden;
@@ -525,7 +526,9 @@ Plan* plan_evaluate(Recipe* recipe, const Call& c, uint64_t mask, bool* applies)
   p->draws = draws;
   // Draws touch the generator, so such a plan keeps the GIL.
   p->big = p->work >= BIG_WORK && !draws && !p->meta;
-  p->simple = c.form == 0 && !p->meta && !draws && !p->big && !views && p->nsteps == 1 && p->nouts == 1 && p->nbuffers == 1 &&
+  p->warns = !r.warnings.empty();
+  p->only_view = p->nouts == 1 && p->outs[0].kind == RefKind::View && !p->nsteps && !p->nbuffers && !p->warns && !p->backward_op;
+  p->simple = c.form == 0 && !p->warns && !p->meta && !draws && !p->big && !views && p->nsteps == 1 && p->nouts == 1 && p->nbuffers == 1 &&
               p->outs[0].index == 0 && !p->steps[0].parallel && !p->steps[0].scalars && p->npointers <= 8;
   return p;
 }

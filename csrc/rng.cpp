@@ -302,8 +302,7 @@ static bool check_bound(DType d, int64_t v, const char* name) {
     if (!(double(v) >= -largest(d) && double(v) <= largest(d))) { raise(PyExc_RuntimeError, "%s is out of bounds for %s", name, cpp_name(d)); return false; }
     int64_t exact = int64_t(1) << digits_of(d);
     if (v < -exact || v > exact)
-      return PyErr_WarnFormat(PyExc_UserWarning, 1, "%s is out of bounds [-(2^%d), 2^%d]. Due to precision limitations %s can support discrete uniform distribution only within this range. "
-                              "This warning will become an error in version 1.7 release, please fix the code in advance", name, digits_of(d), digits_of(d), cpp_name(d)) == 0;
+      return warn(nullptr, "%s is out of bounds [-(2^%d), 2^%d]: beyond, %s does not hold every integer, and those it does not hold are never drawn", name, digits_of(d), digits_of(d), cpp_name(d));
     return true;
   }
   int bits = itemsize(d) * 8;

@@ -336,6 +336,8 @@ void native_kernel_register(const char* name, Kernel);              // plan.cpp 
 
 // ------------------------------------------------------------------------------------------------ errors, helpers (module.cpp)
 PyObject* raise(PyObject* type, const char* format, ...);      // returns nullptr
+// A warning at the line of the program that called into the library. said: null, or what remembers that it was given (once a process, unless set_warn_always). False: it became an error.
+bool warn(bool* said, const char* format, ...);
 void stat_register(const char* name, const int64_t* value);    // a counter that _C.stats() shows; each file registers its own in init_*
 std::string ints_text(const int64_t*, int n);                  // "[2, 3]"
 std::string shape_text(const Layout*);                         // "[2, 3]"

@@ -73,7 +73,7 @@ static bool is_integer(PyObject* o) {
   if (!PyIndex_Check(o)) return false;
   if (!is_tensor(o)) return true;
   char kind = DTYPES[(int)((Tensor*)o)->layout->dtype].kind;
-  return !((Tensor*)o)->layout->ndim && (kind == 'i' || kind == 'u');
+  return ((Tensor*)o)->layout->numel == 1 && (kind == 'i' || kind == 'u');
 }
 
 static int take_face_only(const Param& p, PyObject* v, Call& c) {

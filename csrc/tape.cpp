@@ -507,7 +507,38 @@ static PyObject* py_bump_version(PyObject*, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+// --------------------------------------------------------------------------------------------------------------- swapping
+// Who but the tensor itself knows it by its address: a graph that its gradient is to be written from, its views, the node that writes its retained gradient.
+static bool refuse_swap(const Tensor* t, const char* name) {
+  const char* holder = t->node && t->node->kind == NodeKind::Accumulate && t->node->rc > 1 ? "a graph" : t->view && !t->view->base && t->view->next ? "a view" :
+                       t->bits & T_RETAINS_GRAD ? "its retained gradient" : nullptr;
+  if (holder) raise(PyExc_RuntimeError, "Expected use_count of %s to be 1 or 2 with an AccumulateGrad node: %s refers to it, and would meet the other tensor in its place", name, holder);
+  return holder != nullptr;
+}
+static void own(Tensor* t) {
+  if (t->node && t->node->kind == NodeKind::Accumulate) t->node->leaf = t;
+  if (t->view) t->view->tensor = t;
+}
+// swap_contents(a, b): everything but identity, class and weak references (utils.swap_tensors).
+static PyObject* swap_contents(PyObject*, PyObject* args) {
+  PyObject *x, *y;
+  if (!PyArg_ParseTuple(args, "O!O!:swap_contents", TensorType, &x, TensorType, &y)) return nullptr;
+  Tensor *a = (Tensor*)x, *b = (Tensor*)y;
+  if (refuse_swap(a, "t1") || refuse_swap(b, "t2")) return nullptr;
+  if (a == b) Py_RETURN_NONE;
+  const uint8_t stays = T_TRACKED;
+  std::swap(a->layout, b->layout); std::swap(a->storage, b->storage); std::swap(a->offset, b->offset); std::swap(a->version, b->version);
+  std::swap(a->node, b->node); std::swap(a->view, b->view); std::swap(a->grad, b->grad); std::swap(a->dict, b->dict);
+  std::swap(a->out_nr, b->out_nr); std::swap(a->requires_grad, b->requires_grad);
+  const uint8_t differ = (a->bits ^ b->bits) & (uint8_t)~stays;
+  a->bits ^= differ; b->bits ^= differ;
+  own(a); own(b);
+  if ((a->bits | b->bits) & stays) { tensor_track(a); tensor_track(b); }
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+  {"swap_contents", swap_contents, METH_VARARGS, "swap_contents(a, b)\n\nEach tensor becomes what the other was, but for class and identity."},
   {"bump_version", py_bump_version, METH_O, "bump_version(tensor)\n\nThe data changed by other means than an operation."},
   {"set_grad_enabled", py_set_grad_enabled, METH_O, "set_grad_enabled(on) -> bool\n\nSwitches recording for this thread; the old setting."},
   {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled() -> bool"},

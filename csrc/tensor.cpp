@@ -246,9 +246,8 @@ static PyObject* get_grad(PyObject* o, void*) {
   Tensor* t = self_of(o);
   if (t->grad) { tensor_track(t); return Py_NewRef(t->grad); }      // whoever has the gradient may make it refer back here
   if (RL_UNLIKELY(t->requires_grad && !(t->bits & T_RETAINS_GRAD) && !is_leaf(t))) {
-    if (PyErr_WarnEx(PyExc_UserWarning, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). "
-      "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, "
-      "make sure you access the leaf Tensor instead.", 1) < 0) return nullptr;
+    if (!warn(nullptr, "This tensor is no leaf (an operator made it), so backward() keeps no gradient for it and .grad is None. retain_grad() before the backward asks for one; leaves have theirs."))
+      return nullptr;
   }
   Py_RETURN_NONE;
 }
@@ -305,7 +304,12 @@ static int put_data(PyObject* o, PyObject* value, void*) {
 // Under a mode these views are calls of their operators, which the mode sees.
 static bool mode_sees() { return RL_UNLIKELY(tls.guard & G_MODE); }
 static PyObject* called(PyObject* o, const char* op) { return PyObject_CallOneArg((PyObject*)op_face(op_find(op), false, 0), o); }
+static bool warn_no_dims(const Tensor* t, const char* name) {
+  return t->layout->ndim || warn(nullptr, "Tensor.%s of a tensor without dimensions is deprecated: there is nothing to transpose", name);
+}
 static PyObject* get_transposed(PyObject* o, void*) {
+  if (RL_UNLIKELY(self_of(o)->layout->ndim != 2) && (!warn_no_dims(self_of(o), "T") || (self_of(o)->layout->ndim && !warn(nullptr,
+      "Tensor.T of a tensor of %d dimensions is deprecated, since it turns all of them around: x.permute(*range(x.ndim - 1, -1, -1)) does the same, x.mT turns the last two", self_of(o)->layout->ndim)))) return nullptr;
   if (!mode_sees()) return (PyObject*)view_reversed(self_of(o));
   int n = self_of(o)->layout->ndim;
   PyObject* dims = PyTuple_New(n);
@@ -316,6 +320,7 @@ static PyObject* get_transposed(PyObject* o, void*) {
 }
 static PyObject* get_matrix_transposed(PyObject* o, void* name) {
   Tensor* t = self_of(o);
+  if (!t->layout->ndim) return warn_no_dims(t, "mT") ? Py_NewRef(o) : nullptr;
   if (t->layout->ndim < 2) return raise(PyExc_RuntimeError, "tensor.%s is only supported on matrices or batches of matrices. Got %d-D tensor.", (const char*)name, t->layout->ndim);
   if (mode_sees()) return PyObject_CallMethod(o, "transpose", "ii", -2, -1);
   return (PyObject*)view_transpose(t, -2, -1, "TransposeBackward0");
@@ -328,15 +333,17 @@ static PyObject* adjoint(Tensor* t) {
   Py_DECREF(turned);
   return (PyObject*)out;
 }
+static PyObject* conjugate(PyObject* o) { return mode_sees() ? called(o, "conj") : (PyObject*)view_conj(self_of(o)); }
 static PyObject* get_matrix_adjoint(PyObject* o, void*) {
   Tensor* t = self_of(o);
+  if (!t->layout->ndim) return warn_no_dims(t, "mH") ? conjugate(o) : nullptr;
   if (t->layout->ndim < 2) return raise(PyExc_RuntimeError, "tensor.mH is only supported on matrices or batches of matrices. Got %d-D tensor.", t->layout->ndim);
   return adjoint(t);
 }
 static PyObject* get_hermitian(PyObject* o, void*) {
   Tensor* t = self_of(o);
   int n = t->layout->ndim;
-  if (n == 0) return mode_sees() ? called(o, "conj") : (PyObject*)view_conj(t);
+  if (n == 0) return warn_no_dims(t, "H") ? conjugate(o) : nullptr;
   if (n != 2) return raise(PyExc_RuntimeError, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n, n > 2 ? " For batches of matrices, consider using tensor.mH" : "");
   return adjoint(t);
 }
@@ -452,7 +459,12 @@ static PyObject* tensor_int(PyObject* o) {
   Py_DECREF(v);
   return n;
 }
+bool warn_of_lost_gradient(const Tensor* t) {
+  static bool said = false;
+  return !t->requires_grad || warn(&said, "A number made of a tensor that requires grad has no gradient; x.detach() first says that it is not wanted.");
+}
 static PyObject* tensor_float(PyObject* o) {
+  if (RL_UNLIKELY(!warn_of_lost_gradient(self_of(o)))) return nullptr;
   PyObject* v = real_value(o, "double");
   if (!v) return nullptr;
   PyObject* f = PyNumber_Float(v);

@@ -20,6 +20,7 @@ PyObject* check_subclass(PyObject* cls);           // cls (borrowed) when it is 
 // views.cpp
 Tensor* make_view_in(PyTypeObject*, Tensor* base, ViewSpec spec, Layout* layout /*taken*/, int64_t offset);
 bool wrap_dim(int64_t dim, int ndim, int* out);    // negative dims; IndexError with torch's words. A 0-dim tensor has the dims -1 and 0
+bool warn_of_lost_gradient(const Tensor*);         // of float() and complex(), once; false: the warning became an error
 Tensor* view_transpose(Tensor*, int64_t a, int64_t b, const char* name);
 Tensor* view_reversed(Tensor*);                    // .T
 Tensor* view_conj(Tensor*);                        // new; the tensor itself when real

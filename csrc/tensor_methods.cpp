@@ -87,6 +87,7 @@ static PyObject* m_is_set_to(PyObject* o, PyObject* other) {
 }
 static PyObject* m_is_pinned(PyObject*, PyObject* const*, Py_ssize_t, PyObject*) { Py_RETURN_FALSE; }
 static PyObject* m_complex(PyObject* o, PyObject*) {
+  if (!warn_of_lost_gradient(self_of(o))) return nullptr;
   Tensor* t = self_of(o);
   if (t->layout->numel != 1) return raise(PyExc_ValueError, "only one element tensors can be converted to Python scalars\n  this one has shape %s", shape_text(t->layout).c_str());
   PyObject* v = tensor_item(t);

@@ -160,6 +160,11 @@ def run(recipe, entries, tensors, scalars, dests=(), threads=1):
                 raise getattr(__import__('builtins'), kind, RuntimeError)(message.replace('{value}', str(status >> 8)))
     results = []
     for o in recipe['outputs']:
+        if o[0] == 'view':
+            base, (_, _, _, shape, strides, offset) = tensors[o[1]], o
+            assert slots[offset] == 0
+            results.append(np.lib.stride_tricks.as_strided(base, [slots[s] for s in shape], [slots[s] * base.itemsize for s in strides]))
+            continue
         results.append(None if o[0] == 'none' else buffers[o[1]][0] if o[0] == 'buffer' else tensors[o[1]] if o[0] == 'arg'
             else dests[o[1]])
     return results, [buffers[h][0] for h in recipe['hidden']], slots

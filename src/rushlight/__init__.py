@@ -127,12 +127,13 @@ def install_as_torch():
 _LAZY = ("autograd", "nn", "optim", "utils", "linalg", "special", "masked", "signal", "testing", "cuda", "serialization", "safetensors", "compiler", "random", "backends", "datasets",
          "overrides", "models", "vision", "return_types", "dtypes", "multiprocessing", "amp", "accelerator", "cpu", "distributed", "distributions", "func", "hub", "jit",
          "library", "mps", "mtia", "profiler", "torch_version", "types", "xpu", "futures", "_dynamo", "_utils", "_tensor", "fx", "onnx",
-         "functional", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api", "storage")
+         "functional", "quasirandom", "_jit_internal", "__config__", "fft", "sparse", "export", "array_api", "storage")
 
 # Functions that few programs call, by the module that defines them: read when first used.
 _LAZY_NAMES = {name: module for module, names in {
     "differences": "gradient",
     "lowrank": "svd_lowrank pca_lowrank lu",
+    "lobpcg": "lobpcg",
     "amp": "autocast GradScaler",
     "amp.autocast_mode": "is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype is_autocast_cpu_enabled "
                          "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_gpu_dtype "
@@ -149,7 +150,7 @@ _LAZY_NAMES = {name: module for module, names in {
     "storage": "TypedStorage FloatStorage DoubleStorage HalfStorage BFloat16Storage LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage "
                "ComplexFloatStorage ComplexDoubleStorage",
     "aten": "dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_ rrelu rrelu_ batch_norm instance_norm "
-            "embedding embedding_renorm_ pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
+            "embedding embedding_bag embedding_renorm_ _grouped_mm _scaled_mm pairwise_distance binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div "
             "margin_ranking_loss poisson_nll_loss triplet_margin_loss frobenius_norm nuclear_norm norm_except_dim grid_sampler range from_file get_device is_distributed cond",
     "private_c": "has_openmp has_mkl has_lapack has_spectral DisableTorchFunction DisableTorchFunctionSubclass",
     "_C": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",

@@ -60,6 +60,35 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     return F.embedding(indices, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """`nn.functional.embedding_bag` (mode 0 sum, 1 mean, 2 max) with the bag of each index, the size of each bag and, for the largest, whose row each element is.
+    Sums need none of the three: as in torch they are then empty or 0."""
+    if indices.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {indices.dtype} instead")
+    if mode not in (0, 1, 2): raise ValueError(f"mode has to be 0 (sum), 1 (mean) or 2 (max), and is {mode}")
+    if per_sample_weights is not None and mode: raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    out = F.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse, per_sample_weights, include_last_offset, padding_idx)
+    bounds = F._bag_bounds(offsets, indices, include_last_offset)
+    nothing = offsets.new_zeros(offsets.shape)
+    counted = None if padding_idx is None else indices != padding_idx % weight.shape[0]
+    bag = _op("searchsorted")(bounds[1:], _op("_arange")(indices.numel(), 0, 1, dtype=_C.int64), right=True).to(indices.dtype)
+    if mode == 0: return out, bag if padding_idx is not None else indices.new_empty(0), nothing, nothing.clone()
+    sizes = (bounds[1:] - bounds[:-1]) if counted is None else bounds.new_zeros(bounds.numel() - 1).index_add(0, bag, counted.to(bounds.dtype))
+    if mode == 1: return out, bag, sizes, sizes.clone()
+    ends = bounds.tolist()
+    chosen = [indices[start:end] if counted is None else indices[start:end][counted[start:end]] for start, end in zip(ends, ends[1:])]
+    rows = [part[weight.detach()[part].argmax(0)] if part.numel() else indices.new_zeros(weight.shape[1]) for part in chosen]
+    return out, bag, sizes, _op("stack")(rows) if rows else indices.new_zeros(0, weight.shape[1])
+
+
+def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
+    """`nn.functional.grouped_mm`."""
+    return F.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
+_scaled_mm = nn.functional_products._scaled_mm
+
+
 def embedding_renorm_(weight, indices, max_norm, norm_type):
     """Rows of `weight` that are looked up and longer than max_norm, shortened to it, in place."""
     if indices.dtype not in (_C.int64, _C.int32):
@@ -139,11 +168,10 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):      # noqa: A001 - torch's name
     """Deprecated: numbers from start to end, *included*. Use arange."""
     if layout is not None: _need_strided("range", layout)
-    import warnings
-
+    from ._C import warn
     from .functions import arange
-    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
-                  "Instead, use torch.arange, which produces values in [start, end).", UserWarning, stacklevel=2)
+    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
+         "Instead, use torch.arange, which produces values in [start, end).", UserWarning)
     if end is None: raise TypeError('range() missing 1 required positional arguments: "end"')
     if not step: raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0: raise RuntimeError("upper bound and lower bound inconsistent with step sign")

@@ -24,12 +24,14 @@ def _need_strided(name, layout):
 def _number(value, name):
     if type(value) is int or type(value) is float:        # almost always; the tests below take longer than a small operator
         return value
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and not value.dim() and not value.requires_grad:
         return value.item()
+    if isinstance(value, numbers.Integral):               # numpy's too
+        return value if isinstance(value, int) else int(value)
     if isinstance(value, numbers.Number):
-        return value
-    if hasattr(value, "item"):
-        return value.item()
+        return value if isinstance(value, (float, complex)) else float(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return float(value)                               # as in torch: every numpy number that is no integer is a float
     raise TypeError(f"arange(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
@@ -90,7 +92,7 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Non
     elif not dtype.is_floating_point:
         start, step = int(start), int(step)
     result = _op("_arange")(count, start, step, dtype=dtype, device=device, requires_grad=requires_grad)
-    return result if out is None else _into(out, result)
+    return result if out is None else _into(out, result, "arange")
 
 
 def _ends(name, start, end, steps):
@@ -165,9 +167,12 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     return result if out is None else _into(out, result)
 
 
-def _into(out, result):
-    """The last step of `out=` for functions made of several operators."""
+def _into(out, result, name=None):
+    """The last step of `out=` for functions made of several operators. A name: torch warns of a tensor that must be resized."""
     if out.shape != result.shape:
+        if name and out.numel():
+            _C.warn(f"{name}(): the out= tensor of shape {list(out.shape)} had elements and was resized to the result's shape, {list(result.shape)}. That is deprecated; out.resize_(0) beforehand "
+                    "says that it is meant.")
         out.resize_(result.shape)
     return out.copy_(result)
 
@@ -235,6 +240,7 @@ def result_type(*args, **kwargs):
     def operand(value, position):
         if isinstance(value, Tensor):
             return _graph_name(value.dtype), promotion.DIMENSIONED if value.dim() else promotion.ZERO_DIM
+        if type(value).__module__ == "numpy": value = _number(value, f"tensor{position}")
         kind = next((kind for kind in (bool, int, float, complex) if isinstance(value, kind)), None)
         if kind is None:
             raise TypeError(f"result_type(): argument 'tensor{position}' (position {position}) must be Tensor or Number, not {type(value).__name__}")
@@ -382,8 +388,8 @@ def meshgrid(*tensors, indexing=None):
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     if indexing is None:
-        import warnings
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+        from ._C import warn
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -414,7 +420,7 @@ def nonzero(input, *, out=None, as_tuple=False):
         return rows
     if out.dtype is not _C.int64:
         raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {_name(out.dtype)}")
-    return _into(out, rows)
+    return _into(out, rows, "nonzero")
 
 
 argwhere = lambda input: _op("_nonzero")(input)  # noqa: E731
@@ -454,8 +460,8 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     Of `repeats` alone: the number of each entry, that many times."""
     if repeats is None:
         return _repeated_positions(input, output_size)
-    if isinstance(repeats, int) and not isinstance(repeats, bool):
-        return _op("_repeat_each")(input, repeats, dim)
+    if not isinstance(repeats, (bool, Tensor)) and hasattr(type(repeats), "__index__"):
+        return _op("_repeat_each")(input, repeats.__index__(), dim)
     if not isinstance(repeats, Tensor):
         raise TypeError(f"repeat_interleave(): argument 'repeats' must be Tensor or int, not {type(repeats).__name__}")
     x = input.reshape(-1) if dim is None else input
@@ -552,6 +558,9 @@ def _triangle_indices(name, row, col, offset, dtype, device):
 @aware_of_all
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over several dimensions: `dims` of them, the last of a with the first of b, or two lists of dimensions."""
+    if isinstance(dims, Tensor) and dims.numel() == 1: dims = int(dims.item())
+    if not isinstance(dims, (int, tuple, list, Tensor)):
+        raise RuntimeError(f"tensordot expects dims to be int or two lists of dimensions, but got dims={dims}")
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -29,6 +29,7 @@ Decisions
   - `native=("name", 0)`: only that signature is implemented in C++; the body serves the others.
   - `separate=True`: in place and with out=, no operand may share memory with what is written (torch's scatters and gathers refuse it).
   - `one_value=True`: every element is written the same, so the written tensor may reach one of them by two indices (an expanded one can be filled).
+  - `converts=True`: a number is converted to the tensor's dtype, where others promote with it: one that int64 does not hold is refused, where others take it for a uint64.
   - `numbers=True`: every operand may be a number: torch.add(1, 2) is a tensor, torch.pow(1, 2) an error.
   - `linear="self"`: the tangent is the operator applied to that parameter's tangent. Said where it is not the transpose of torch's gradient (a place written twice
     has one value, but the gradient counts both).
@@ -156,7 +157,7 @@ class OpDef:
 
     # What an operator is unless its definition says otherwise (`op` below explains the options): all that derived definitions need to know of them.
     rule = samples = errors = saves = native = promote = method_of = linear = None
-    inplace = out = separate = one_value = once = unreached = numbers = False
+    inplace = out = separate = one_value = converts = once = unreached = numbers = False
     differentiable, layout, aliases, refuses, contracts = True, 'pointwise', (), {'': None}, {}
 
     def __init__(self, body, signatures, options):
@@ -314,7 +315,7 @@ def _fit(signature, args, kwargs):
 
 def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout='pointwise', saves=None, node=None, samples=None,
        errors=None, differentiable=True, native=None, aliases=(), promote=None, method_of=None, name=None, refuses='', kernel=None, separate=False,
-       contracts=None, one_value=False, once=False, unreached=False, linear=None, numbers=False):
+       contracts=None, one_value=False, converts=False, once=False, unreached=False, linear=None, numbers=False):
     """Register an operator; the decorated function is its body. The contract (section 9) explains the options."""
     signatures = [parse_schema(s) for s in ([schema] if isinstance(schema, str) else schema)]
     if len({s.name for s in signatures}) != 1: raise ValueError(f'one operator, one name: {[s.name for s in signatures]}')
@@ -326,7 +327,7 @@ def op(schema, *, rule=None, on='torch Tensor', inplace=False, out=True, layout=
             refuses=refuses if isinstance(refuses, dict) else {refuses: None}, kernel=kernel or signatures[0].name,
             saves=tuple(saves.split()) if isinstance(saves, str) else saves, node=node or _node_name(signatures[0].name),
             differentiable=differentiable, native=native, aliases=tuple(aliases), promote=promote, method_of=method_of,
-            contracts=contracts or {}, separate=separate, one_value=one_value, once=once, unreached=unreached, linear=linear, numbers=numbers))
+            contracts=contracts or {}, separate=separate, one_value=one_value, converts=converts, once=once, unreached=unreached, linear=linear, numbers=numbers))
         if name: definition.name = name          # two definitions of one word: torch.softmax and nn.functional.softmax differ in signature
         if definition.name in _definitions: raise ValueError(f'{definition.name} is defined twice')
         _definitions[definition.name] = definition

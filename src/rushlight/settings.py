@@ -7,7 +7,7 @@ from typing import Any
 from . import _C
 from .functions import _deterministic
 
-_settings: dict[str, Any] = {"warn_always": False, "interop_threads": 1, "deterministic": 0}
+_settings: dict[str, Any] = {"interop_threads": 1, "deterministic": 0}
 
 
 # -------------------------------------------------------------------------------------------------------------- settings
@@ -21,8 +21,8 @@ def set_deterministic_debug_mode(debug_mode) -> None:
 
 
 def get_deterministic_debug_mode() -> int: return (1 if _deterministic["warn"] else 2) if _deterministic["mode"] else 0
-def set_warn_always(b) -> None: _settings["warn_always"] = builtins.bool(b)
-def is_warn_always_enabled() -> builtins.bool: return _settings["warn_always"]
+def set_warn_always(b) -> None: _C.set_warn_always(b)
+def is_warn_always_enabled() -> builtins.bool: return _C.is_warn_always_enabled()
 def get_num_interop_threads() -> int: return _settings["interop_threads"]
 def set_num_interop_threads(n) -> None: _settings["interop_threads"] = n
 def set_flush_denormal(mode) -> builtins.bool: return False          # denormal numbers are always kept

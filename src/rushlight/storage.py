@@ -4,10 +4,11 @@ One is a view: the bytes belong to an UntypedStorage, and everything is done by 
 """
 from __future__ import annotations
 
-import warnings
-
 from . import _C, registry
-from ._C import UntypedStorage  # noqa: F401 - torch's name for it is here too
+from ._C import (
+    UntypedStorage,  # noqa: F401 - torch's name for it is here too
+    warn,
+)
 from .dtypes import as_dtype
 from .serialization import _STORAGE_NAMES  # reading it also gives storages their copy protocol
 
@@ -20,7 +21,7 @@ def warn_of_removal() -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn("TypedStorage is deprecated: tensor.untyped_storage() is the memory, and a tensor over it gives its bytes a dtype", UserWarning, stacklevel=3)
+        warn("TypedStorage is deprecated: tensor.untyped_storage() is the memory, and a tensor over it gives its bytes a dtype", UserWarning)
 
 
 class TypedStorage:

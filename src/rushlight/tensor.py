@@ -278,11 +278,13 @@ def is_distributed(self):
 
 def resize(self, *sizes):
     """Deprecated: `view` of as many elements."""
+    _C.warn("Tensor.resize is deprecated: view and reshape give another shape, resize_ another size")
     return self.view(*sizes)
 
 
 def resize_as(self, other):
     """Deprecated: `view_as`."""
+    _C.warn("Tensor.resize_as is deprecated: view_as gives another shape, resize_as_ another size")
     return self.view_as(other)
 
 

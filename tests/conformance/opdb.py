@@ -1,6 +1,6 @@
 """torch's operator database seen from here: which entries rushlight has, how each is called, and what one sample says about it.
 
-Every check returns a list of findings, `(kind, words)`; an empty list is agreement. Kinds: call, value, strides, gradient, gradgrad, tangent, inplace, out, error (bad
+Every check returns a list of findings, `(kind, words)`; an empty list is agreement. Kinds: call, warning, value, strides, gradient, gradgrad, tangent, inplace, out, error (bad
 input that raises nothing, or another type than torch's), words (torch's type, other words).
 """
 from __future__ import annotations
@@ -18,6 +18,8 @@ from torch.testing._internal import common_methods_invocations as invocations
 
 import rushlight as rl
 from rushlight import registry
+
+torch.set_warn_always(True)                            # what torch says once a process is otherwise heard by the first test only
 
 # In half precision torch's gradients round every intermediate value. They are compared with its float32 gradients instead: rtol, and atol beside the
 # largest of them.
@@ -111,12 +113,25 @@ def words_of(error) -> str:
 
 
 class Attempt:
-    """One call: its result, or the exception it raised."""
+    """One call: its result, or the exception it raised; and what it warned of."""
 
     def __init__(self, function, args, kwargs):
         self.result = self.error = None
-        try: self.result = function(*args, **kwargs)
-        except Exception as error: self.error = error      # noqa: BLE001 - whatever is raised is compared
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try: self.result = function(*args, **kwargs)
+            except Exception as error: self.error = error      # noqa: BLE001 - whatever is raised is compared
+        self.warnings = [w for w in said if not any(words in str(w.message) for words in NOT_SO_HERE)]
+
+
+# torch warns that these are not finished, or slow. Here they are neither.
+NOT_SO_HERE = ("is in beta", "in beta state", "support is experimental", "tensor is non-contiguous, this will lower the performance")
+
+
+def same_warnings(expected, got) -> list:
+    """Findings: the categories of what both calls warned of, each once."""
+    theirs, ours = ({w.category.__name__ for w in attempt.warnings} for attempt in (expected, got))
+    return [] if ours == theirs else [("warning", f"{sorted(ours) or 'none'}, torch has {[str(w.message)[:80] for w in expected.warnings]}")]
 
 
 def _both(info, ours, sample, **more):
@@ -169,10 +184,14 @@ def chosen_values(info, sample, result):
 
 
 def check_sample(info, ours, sample, gradients=True, second=False):
-    """One sample: values, dtypes, shapes, strides, then gradients."""
+    """One sample: warnings, values, dtypes, shapes, strides, then gradients."""
     expected, got, args, kwargs, mine, my_kwargs = _both(info, ours, sample)
     failure = _same_failure(expected, got, "call")
     if failure is not None: return failure
+    return same_warnings(expected, got) + _check_results(info, sample, expected, got, args, kwargs, mine, my_kwargs, gradients, second)
+
+
+def _check_results(info, sample, expected, got, args, kwargs, mine, my_kwargs, gradients, second):
     if any(isinstance(t, torch.Tensor) and t.dtype is torch.complex32 for t in flatten(expected.result)): return []     # numpy has none: nothing to compare by
     half = any(isinstance(t, torch.Tensor) and t.dtype in HALF for t in flatten([args, kwargs]))
     if has_ties(info, sample):

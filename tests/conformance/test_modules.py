@@ -86,10 +86,6 @@ def test_lazy_module_is_loaded_and_saved():
         assert list(torch.load(file)) == list(full.state_dict())
 
 
-def test_lazy_modules_warn_once_made():
-    with pytest.warns(UserWarning, match="Lazy modules are a new feature"): rl.nn.LazyLinear(3)
-
-
 # ------------------------------------------------------------------------------------------------------------------ what no database has
 def test_adaptive_softmax_over_all_classes():
     theirs, ours = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10, 15], div_value=2.0), rl.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10, 15], div_value=2.0)

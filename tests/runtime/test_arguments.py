@@ -1,4 +1,5 @@
 """Arguments as programs write them: torch's own names of parameters, Python's types as dtypes, numbers in place of tensors."""
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -105,3 +106,59 @@ def test_a_lazy_module_is_converted_to_the_dtype_it_has():
     """`to` asks for the shape only where a memory format is asked for."""
     module = rl.nn.LazyBatchNorm1d().to(rl.float32)
     assert module(rl.randn(4, 3)).shape == (4, 3)
+
+
+# ------------------------------------------------------------------------------------------------------ what passes for a number
+class Index:
+    def __index__(self): return 1
+
+
+def test_dims_and_flags_are_what_they_say():
+    x = rl.ones(2, 3)
+    for bad in (Index(), np.array(1), rl.tensor([1])):
+        with pytest.raises(TypeError): x.softmax(bad)
+        with pytest.raises(TypeError): x.transpose(0, bad)
+    for good in (np.int64(1), np.uint8(1), rl.tensor(1)): assert x.cumsum(good).shape == (2, 3)
+    with pytest.raises(TypeError): x.sum(0, keepdim=np.bool_(True))
+    with pytest.raises(TypeError): x.sum(0, keepdim=1)
+    with pytest.raises(TypeError): rl.nn.functional.batch_norm(x, None, None, training=1)
+
+
+def test_sizes_may_be_anything_with_an_index():
+    assert rl.zeros(Index()).shape == rl.zeros((Index(),)).shape == rl.zeros(rl.tensor([1])).shape == (1,)
+    assert rl.ones(3).repeat(rl.tensor([[2]])).shape == (6,)
+    assert rl.ones(2, 3).select(0, Index()).shape == (3,)
+
+
+def test_ints_that_only_uint64_holds():
+    big = 2 ** 63
+    assert (rl.ones(2) * big).tolist() == [float(big)] * 2 == (big * rl.ones(2)).tolist()
+    assert (rl.arange(2) + big).tolist() == [-big, 1 - big], "whole numbers wrap around, as torch's"
+    assert (rl.ones(2, dtype=rl.uint64) * big).tolist() == [big] * 2
+    assert rl.ones(2).fill_(big).tolist() == [float(big)] * 2
+    for call in (lambda: rl.arange(2).fill_(big), lambda: rl.arange(2).pow(big), lambda: rl.arange(2).clamp_max(big), lambda: rl.full((2,), big)):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type"): call()
+    for v in (2 ** 64, -2 ** 63 - 1):
+        with pytest.raises(OverflowError): rl.arange(2) + v
+    assert rl.nn.functional.layer_norm(rl.ones(1, 2), (2,), eps=2 ** 70).tolist() == [[0, 0]]
+
+
+def test_bounds_and_exponents_fit_the_dtype():
+    x = rl.tensor([1, 100], dtype=rl.uint8)
+    for call in (lambda: x.clamp(max=300), lambda: x.clamp_min(-1000), lambda: x.pow(256), lambda: rl.nn.functional.hardtanh(x.to(rl.int8), 0, 300)):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type"): call()
+    with pytest.raises(RuntimeError, match="Integers to negative integer powers"): x.pow(-1)
+    assert x.clamp(2, 50).tolist() == [2, 50] and x.clamp(max=255).tolist() == [1, 100] and x.pow(2).tolist() == [1, 16]
+
+
+def test_orders_of_norms():
+    x = rl.tensor([[3.0, 4.0]])
+    for p in (rl.tensor(1), rl.tensor(1.0), np.float32(1), np.int64(1), 1): assert x.norm(p).item() == rl.norm(x, p=p).item() == rl.linalg.vector_norm(x, p).item() == 7
+    assert rl.linalg.matrix_norm(x, rl.tensor(1)).item() == 4 and rl.linalg.norm(x, np.float32(1)).item() == 4
+    assert x.norm() == x.norm("fro") == x.norm(None) == 5
+    with pytest.raises(RuntimeError, match="Order 1 not supported"): x.norm("1")
+    with pytest.raises(TypeError): x.norm(rl.tensor(1.0, requires_grad=True))
+
+
+def test_numpy_truth_is_a_float_among_numbers():
+    assert (rl.arange(2) + np.bool_(True)).dtype is rl.float32

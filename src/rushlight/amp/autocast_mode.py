@@ -142,14 +142,14 @@ class autocast:
         self._enabled = bool(enabled)
         self._cache_enabled = _state.cache_enabled if cache_enabled is None else cache_enabled
         if self._enabled and device_type == "cpu" and self.fast_dtype not in _SUPPORTED:
-            import warnings
+            from .._C import warn
             if self.fast_dtype is not _C.float32:
-                warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                              "CPU Autocast only supports dtype of torch.bfloat16, torch.float16 currently.", stacklevel=2)
+                warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                     "CPU Autocast only supports dtype of torch.bfloat16, torch.float16 currently.")
             self._enabled = False
         if self._enabled and device_type == "cuda":
-            import warnings
-            warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=2)
+            from .._C import warn
+            warn("User provided device_type of 'cuda', but CUDA is not available. Disabling")
             self._enabled = False
 
     def __enter__(self):

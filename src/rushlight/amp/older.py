@@ -1,15 +1,14 @@
 """`torch.cuda.amp` and `torch.cpu.amp`: the names from before `torch.amp` took the device as an argument."""
 from __future__ import annotations
 
-import warnings
-
 import rushlight as rl
 
+from .._C import warn
 from . import GradScaler, autocast
 
 
 def _deprecated(device: str, name: str) -> None:
-    warnings.warn(f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('{device}', args...)` instead.", FutureWarning, stacklevel=3)
+    warn(f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}('{device}', args...)` instead.", FutureWarning)
 
 
 def classes_for(device: str, default) -> tuple[type, type]:

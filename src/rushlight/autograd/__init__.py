@@ -27,9 +27,9 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
              inputs: Any = None) -> None:
     """Adds the gradients of `tensors` to the `.grad` of the leaves they were computed from (or of `inputs` only)."""
     if grad_variables is not None:
-        import warnings
+        from .._C import warn
 
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
                                "`grad_tensors`.")
@@ -54,11 +54,11 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if not only_inputs:
-        import warnings
+        from .._C import warn
 
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
-                      "of the graph, please "
-                      "use torch.autograd.backward.", FutureWarning, stacklevel=2)
+        warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+             "of the graph, please "
+             "use torch.autograd.backward.", FutureWarning)
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")

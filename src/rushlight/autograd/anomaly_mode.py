@@ -1,9 +1,8 @@
 """Anomaly mode: every node remembers the forward line that made it, and a NaN gradient is an error."""
 from __future__ import annotations
 
-import warnings
-
 from .. import _C
+from .._C import warn
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
@@ -19,8 +18,8 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
         self.check_nan = check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-                      "debugging.", stacklevel=2)
+        warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+             "debugging.")
 
     def __enter__(self) -> None:
         self.before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
@@ -55,14 +54,14 @@ def _report(name: str, metadata: dict | None) -> None:
     """The runtime calls this when the node `name` failed: where its forward was called."""
     stack = (metadata or {}).get("traceback_")
     if stack is None:
-        warnings.warn(f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for "
-                      f"more information.", stacklevel=2)
+        warn(f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for "
+             f"more information.")
         return
-    warnings.warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}", stacklevel=2)
+    warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}")
     while (metadata := metadata.get("parent_")) is not None:
         stack = metadata.get("traceback_")
         if stack is None:
-            warnings.warn("No forward pass information available for the function that made it.", stacklevel=2)
+            warn("No forward pass information available for the function that made it.")
             return
-        warnings.warn(f"\n\nPrevious calculation was induced by a backward. Traceback of forward call that induced the previous "
-                      f"calculation:\n{''.join(stack)}", stacklevel=2)
+        warn(f"\n\nPrevious calculation was induced by a backward. Traceback of forward call that induced the previous "
+             f"calculation:\n{''.join(stack)}")

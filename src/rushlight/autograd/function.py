@@ -38,11 +38,11 @@ class FunctionCtx:
         self.materialize_grads = bool(value)
 
     def mark_shared_storage(self, *pairs) -> None:
-        import warnings
+        from .._C import warn
 
-        warnings.warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to "
-                      "`set_()` are not tracked",
-                      FutureWarning, stacklevel=2)
+        warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to "
+             "`set_()` are not tracked",
+             FutureWarning)
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):

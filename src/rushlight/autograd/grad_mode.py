@@ -5,11 +5,11 @@ Each is a context manager and a decorator. The setting belongs to the thread.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from .._C import warn
 
 __all__ = ["no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "set_multithreading_enabled", "enforce_grad_layout_policy", "is_grad_enabled",
            "is_inference_mode_enabled"]
@@ -48,10 +48,10 @@ def _wrap_generator(make_context: Callable[[], Any], function: Callable) -> Call
 
 def _decorate(make_context: Callable[[], Any], function: Any) -> Any:
     if isinstance(function, type):
-        warnings.warn(
+        warn(
             "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
             "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else. "
-            f"(class {function.__name__})", FutureWarning, stacklevel=3)
+            f"(class {function.__name__})", FutureWarning)
         function.__init__ = _decorate(make_context, function.__init__)
         return function
     code = getattr(function, "__code__", None)         # not inspect.isgeneratorfunction: that import costs a tenth of ours

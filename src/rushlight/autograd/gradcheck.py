@@ -8,11 +8,11 @@ gradient is the conjugate Wirtinger derivative, and real and imaginary parts are
 """
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from .._C import warn
 
 __all__ = ["gradcheck", "gradgradcheck", "GradcheckError"]
 
@@ -144,8 +144,8 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     for i, x in enumerate(variables):
         if str(x.dtype) not in ("torch.float64", "torch.complex128"):
-            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely "
-                          "fail if all the inputs are not of double precision floating point or complex.", stacklevel=2)
+            warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely "
+                 "fail if all the inputs are not of double precision floating point or complex.")
         x.retain_grad()
     outputs = func(*inputs)
     results = [y for y in _tensors(outputs) if isinstance(y, Tensor)]

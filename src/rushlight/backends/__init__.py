@@ -10,6 +10,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from .. import _C
+
 
 class _Switches:
     """A group of settings such as `torch.backends.cuda.matmul`."""
@@ -55,8 +57,12 @@ def _sdp_switches() -> dict[str, Any]:
     def pair(name: str):
         return {f"{name}_sdp_enabled": lambda: state[name], f"enable_{name}_sdp": lambda enabled: state.__setitem__(name, bool(enabled))}
 
-    @contextlib.contextmanager
     def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+        _C.warn("sdp_kernel is deprecated: nn.attention.sdpa_kernel takes its place", FutureWarning)
+        return switched(enable_flash, enable_math, enable_mem_efficient, enable_cudnn)
+
+    @contextlib.contextmanager
+    def switched(enable_flash, enable_math, enable_mem_efficient, enable_cudnn):
         before = dict(state)
         state.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
         try:

@@ -6,7 +6,7 @@ from . import promotion
 from .graph import SCALAR_TYPE_NAME
 from .graph import is_complex as _complex
 from .graph import is_float as _float
-from .trace import FLOAT8, Sym, _like, as_dtype, cast, current, itself, lift, operand_types, retyped, stop
+from .trace import FLOAT8, Sym, _like, as_dtype, cast, current, itself, lift, lose_parts, operand_types, retyped, stop
 
 
 def apply(definition, args, kwargs):
@@ -78,6 +78,7 @@ def _refuse(definition, rule, values, types):
 
 def _cast_operand(x, dtype, rule):
     if rule == 'first_float' and x.kind is None and not (_float(x.dtype) or _complex(x.dtype)): return x
+    lose_parts(x, dtype)
     return retyped(x, dtype) if x.node.op == 'scalar' else cast(x, dtype)
 
 

@@ -50,6 +50,7 @@ class Traced:
         self.convolved = None             # a backward of a convolution: whether its gradients are channels_last
         self.spatial = False              # a backward of an operator that keeps channels_last: so do its gradients
         self.once = False                 # a second backward through its node is refused
+        self.warnings = []                # what a call says before it runs
         self._derivative = None
 
 
@@ -147,6 +148,7 @@ def _trace_operator(request):
         if callable(definition.layout): t.layout = definition.layout(values)
         out = T.invoke(definition, {p.name: values[p.name] for p in signature.params}, kinds)
         t.outputs = [o for o in (out if isinstance(out, (tuple, list)) else [out])]
+        if not name.endswith('.jvp'): t.warnings = list(t.state.warnings)       # the call whose tangent this is has given them; so have those that gradient rules make
         if t.dests is not None: _fit_destinations(t, definition, form)
     t.aliases = [_returned_argument(t, o) for o in t.outputs]
     t.outputs = [o.node for o in t.outputs]
@@ -345,7 +347,28 @@ def _meet(move, node, value):
 
 def _passed_through(t, node):
     if node is None: return ('none',)
-    return next((('arg', i) for i, n in enumerate(t.inputs) if n is node), None)
+    return next((('arg', i) for i, n in enumerate(t.inputs) if n is node), None) or _spread(t, node)
+
+
+def _spread(t, node):
+    """A gradient that is an incoming one seen expanded (of a sum): a view, as torch's is, instead of copies in memory. None: something is computed. Where the gradient is differentiated in turn
+    it stays a result of its own, whose history is the operator's."""
+    if t.grad_mask or node.op not in ('expand', 'reshape'): return None
+    shape, source = node.shape, list(range(node.ndim))          # source: of each dimension of the gradient, its place in the node; None: it is repeated
+    while node.op in ('expand', 'reshape'):
+        x = node.args[0]
+        if node.op == 'expand':
+            lead = node.ndim - x.ndim
+            place = [None if d < lead or is_one(x.shape[d - lead]) else d - lead for d in range(node.ndim)]
+        else:
+            inner, outer = ([d for d, s in enumerate(n.shape) if not is_one(s)] for n in (x, node))
+            if len(inner) != len(outer) or not all(known_equal(x.shape[a], node.shape[b]) for a, b in zip(inner, outer)): return None
+            place = [inner[outer.index(d)] if d in outer else None for d in range(node.ndim)]
+        source, node = [None if d is None else place[d] for d in source], x
+    index = next((i for i, n in enumerate(t.inputs) if n is node), None)
+    if index is None: return None
+    strides = [0 if d is None else t.strides[index][d] for d in source]
+    return ('view', index, node.dtype, t.program.slots(shape), t.program.slots(strides), t.program.constant(0))
 
 
 def _parse(key):
@@ -539,6 +562,7 @@ def compile_request(request):
     if constant: recipe['constant'] = constant               # floating results that the body says have no gradient
     if p.backward is not None and t.once: recipe['once'] = 1
     if p.backward is not None and t.definition is not None and t.definition.unreached: recipe['unreached'] = 1
+    if t.warnings: recipe['warnings'] = t.warnings
     if t.state.device is not None: recipe['device'] = t.state.device
     return program.finish(recipe)
 

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any, ClassVar
 
 import rushlight as rl
 from rushlight import Size, Tensor
 
+from .._C import warn
 from . import constraints
 from .utils import broadcast_all, lacks, lazy_property, logits_to_probs, probs_to_logits
 
@@ -55,8 +55,8 @@ class Distribution:
                 arg_constraints = self.arg_constraints
             except NotImplementedError:
                 arg_constraints = {}
-                warnings.warn(f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution "
-                              "with `validate_args=False` to turn off validation.", stacklevel=3)
+                warn(f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution "
+                     "with `validate_args=False` to turn off validation.")
             for param, constraint in arg_constraints.items():
                 if constraints.is_dependent(constraint):
                     continue
@@ -127,7 +127,7 @@ class Distribution:
         raise lacks(self, "rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning, stacklevel=2)
+        warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", FutureWarning)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor: raise lacks(self, "log_prob")
@@ -153,8 +153,8 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution with "
-                          "`validate_args=False` to turn off validation.", stacklevel=3)
+            warn(f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution with "
+                 "`validate_args=False` to turn off validation.")
             return
         if support is None:
             raise AssertionError("support is None")

@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 import traceback
-import warnings
+
+from .._C import warn
 
 __all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes"]
 
@@ -116,5 +117,5 @@ def start_processes(fn, args: tuple = (), nprocs: int = 1, join: bool = True, da
 def spawn(fn, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> ProcessContext | None:
     """Call `fn(i, *args)` in `nprocs` new processes, and wait for them; with `join=False` give the processes instead."""
     if start_method != "spawn":
-        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}): start_processes() takes the others", FutureWarning, stacklevel=2)
+        warn(f"This method only supports start_method=spawn (got: {start_method}): start_processes() takes the others", FutureWarning)
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

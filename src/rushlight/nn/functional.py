@@ -6,10 +6,11 @@ in Python first: which form to run (`inplace=`, `training=`), or which state to 
 from __future__ import annotations
 
 import math
-import warnings
 
 import rushlight as rl
 from rushlight import Tensor, faces, registry
+
+from .._C import warn
 
 globals().update(faces.functions("F"))
 _face = globals().__getitem__
@@ -178,14 +179,14 @@ def _feature_drop(name: str, ranks: tuple[int, int], input: Tensor, p: float, tr
                                "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
                                "dimension "
                                "(i.e. 2D or 3D inputs).")
-        warnings.warn(detail, stacklevel=3)
+        warn(detail)
     if name == "dropout2d" and rank == 3:
-        warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
-                      "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
-                      "interpret the "
-                      "input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
-                      "please "
-                      "switch to using dropout1d instead.", stacklevel=3)
+        warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+             "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
+             "interpret the "
+             "input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
+             "please "
+             "switch to using dropout1d instead.")
         return _channel_dropout(input, p, training, inplace)
     if rank == ranks[0]:                            # one sample: give it a batch dimension for the draw
         result = _channel_dropout(input.unsqueeze(0), p, training, False).squeeze(0)
@@ -251,6 +252,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
     In training the running statistics move towards the batch's, its variance unbiased.
     """
+    if training is not True and training is not False:
+        raise TypeError(f"batch_norm(): argument 'training' (position 6) must be bool, not {type(training).__name__}")
     if input.numel() == 0:                          # nothing to normalise; the parameters still get a gradient
         out = input.clone()
         for parameter, join in ((weight, rl.mul), (bias, rl.add)):
@@ -320,7 +323,8 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     `padding_idx` does not count. `per_sample_weights` multiply rows before they are summed.
     """
     if weight.dtype is rl.int64 and input.is_floating_point():
-        input, weight = weight, input                       # the old order of the arguments
+        warn("embedding_bag(weight, input, ...) is the old order of the arguments, and deprecated: the input comes first")
+        input, weight = weight, input
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input "
                          f"({input.shape})")
@@ -383,6 +387,8 @@ def _bag_bounds(offsets: Tensor | None, input: Tensor, include_last_offset: bool
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A row of zeros with a one at the index, for each index."""
+    if isinstance(num_classes, bool) or not hasattr(type(num_classes), "__index__") or isinstance(num_classes, Tensor) and (num_classes.dim() or num_classes.is_floating_point()):
+        raise TypeError(f"one_hot(): argument 'num_classes' (position 2) must be int, not {type(num_classes).__name__}")
     if tensor.dtype != rl.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0:
@@ -410,7 +416,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A differentiable sample of a category; `hard` returns the one-hot choice with the soft gradient."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn("`eps` parameter is deprecated and has no effect.")
     gumbels = -rl.empty_like(logits, memory_format=rl.contiguous_format).exponential_().log()
     soft = rl.softmax((logits + gumbels) / tau, dim)
     if not hard:
@@ -429,3 +435,4 @@ from .functional_losses import (  # noqa: E402, F401
     linear_cross_entropy,
     triplet_margin_with_distance_loss,
 )
+from .functional_products import ScalingType, SwizzleType, grouped_mm, scaled_mm  # noqa: E402, F401

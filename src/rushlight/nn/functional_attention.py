@@ -14,8 +14,8 @@ def _float_mask(mask: Tensor | None, name: str, other: Tensor | None, other_name
     if mask.dtype is not rl.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and mask.dtype is not other.dtype:
-        import warnings
-        warnings.warn(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=4)
+        from .._C import warn
+        warn(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.")
     if mask.is_floating_point():
         return mask
     return rl.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)

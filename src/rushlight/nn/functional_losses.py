@@ -6,6 +6,8 @@ from collections.abc import Callable
 import rushlight as rl
 from rushlight import Tensor, registry
 
+from .._C import warn
+
 
 def _op(name: str):
     return registry.find(name).op.function
@@ -108,7 +110,10 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
         input, linear_weight = input.float(), linear_weight.float()
         linear_bias, weight = (None if x is None else x.float() for x in (linear_bias, weight))
     ignored = -100 if ignore_index is None else ignore_index
-    if options is not None and len(outputs) == 1 and batch and label_smoothing == 0.0 and target.dtype is rl.int64 and reduction in ("mean", "sum", "none"):
+    chunked = options is not None and len(outputs) == 1 and label_smoothing == 0.0 and target.dtype is rl.int64 and reduction in ("mean", "sum", "none")
+    if options is not None and not chunked:
+        warn("linear_cross_entropy: the options are ignored, and all logits are made at once. Chunks need a matrix of weights, whole-numbered targets and no label smoothing.")
+    if chunked and batch:
         rows = options.chunk_rows(batch[0], features, outputs[0]) if hasattr(options, "chunk_rows") else options.batch_chunk_size or batch[0]
         loss = _ChunkedRows.apply(input, linear_weight, linear_bias, target, weight, ignored, rows)
         if reduction == "none":

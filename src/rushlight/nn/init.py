@@ -5,10 +5,11 @@ Every function fills its tensor in place, without recording gradients, and retur
 from __future__ import annotations
 
 import math
-import warnings
 
 import rushlight as rl
 from rushlight import Tensor
+
+from .._C import warn
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "xavier_uniform_",
@@ -75,8 +76,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
-                      stacklevel=2)
+        warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.")
     root2 = math.sqrt(2.0)
     mass = (1.0 + math.erf((b - mean) / std / root2)) / 2.0 - (1.0 + math.erf((a - mean) / std / root2)) / 2.0
     with rl.no_grad():
@@ -177,7 +177,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator=None) -> Tensor:
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None) -> Tensor:
     """He's uniform bounds, for layers before a relu (or a leaky relu of slope `a`)."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     fan = _calculate_correct_fan(tensor, mode)
     bound = math.sqrt(3.0) * (calculate_gain(nonlinearity, a) / math.sqrt(fan))
@@ -187,7 +187,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None) -> Tensor:
     """He's normal."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
+        warn("Initializing zero-element tensors is a no-op")
         return tensor
     fan = _calculate_correct_fan(tensor, mode)
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(fan), generator)
@@ -231,7 +231,7 @@ def _deprecated(function):
     old = function.__name__[:-1]
 
     def wrapper(*args, **kwargs):
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{function.__name__}`.", FutureWarning, stacklevel=2)
+        warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{function.__name__}`.", FutureWarning)
         return function(*args, **kwargs)
 
     wrapper.__name__ = wrapper.__qualname__ = old

@@ -4,10 +4,11 @@ operator a mode names, what size is meant. Everything that computes is an operat
 from __future__ import annotations
 
 import math
-import warnings
 
 import rushlight as rl
 from rushlight import Tensor, registry
+
+from .._C import warn
 
 
 def _op(name: str):
@@ -314,18 +315,25 @@ def _no_float(size):
     raise TypeError(f"interpolate(): sizes must be ints, not {type(size).__name__} ({size})")
 
 
+def _renamed(name: str) -> None:
+    warn(f"nn.functional.{name} is deprecated: nn.functional.interpolate does the same")
+
+
 def upsample(input: Tensor, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """The old name of `interpolate`."""
+    _renamed("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size=None, scale_factor=None) -> Tensor:
     """`interpolate` with mode nearest."""
+    _renamed("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
     """`interpolate` with mode bilinear, corners aligned."""
+    _renamed("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -341,8 +349,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
-                      "behavior is desired. See the documentation of grid_sample for details.", stacklevel=2)
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
+             "behavior is desired. See the documentation of grid_sample for details.")
         align_corners = False
     sampler = rl.grid_sampler_3d if input.dim() == 5 else rl.grid_sampler_2d
     return sampler(input, grid, GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode], align_corners)
@@ -351,8 +359,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 def affine_grid(theta: Tensor, size, align_corners: bool | None = None) -> Tensor:
     """The grid of affine maps theta (N, 2, 3) or (N, 3, 4), for `grid_sample`, over an output of the given size."""
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
-                      "behavior is desired. See the documentation of grid_sample for details.", stacklevel=2)
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
+             "behavior is desired. See the documentation of grid_sample for details.")
         align_corners = False
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")

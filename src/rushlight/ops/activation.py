@@ -6,7 +6,7 @@ import math
 from ..compiler import trace as T
 from ..registry import op
 from ..samples import channels, reduction, unary
-from .common import FOUND_DTYPE, hint, wrap_dim
+from .common import FOUND_DTYPE, INTEGER_RANGE, hint, wrap_dim
 from .elementwise import exp, log1p, neg, sigmoid, tanh, where
 
 _NO_COMPLEX_CLAMP = NotImplementedError("clamp is not supported for complex types")
@@ -31,6 +31,10 @@ def hardtanh(x, min_val, max_val):
     """Each element moved into [min_val, max_val]; no gradient at the ends."""
     if x.dtype == "u8" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    if x.dtype in INTEGER_RANGE:
+        low, high, word = INTEGER_RANGE[x.dtype]
+        if not (low <= min_val <= high and low <= max_val <= high):
+            raise RuntimeError(f"value cannot be converted to type {word} without overflow")
     return T.prim("minimum", T.prim("maximum", x, min_val), max_val)
 
 
@@ -291,26 +295,29 @@ def _(grad, result, dim):
     node="SoftmaxBackward0", out=False)
 def nn_softmax(x, dim, _stacklevel, dtype):
     """softmax with torch's old default for `dim`."""
-    return softmax(x, _implicit_dim(dim, x.ndim))
+    return softmax(x, _implicit_dim("softmax", dim, x.ndim))
 
 
 @op("log_softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", name="nn.log_softmax", rule="dtype", on="F",
     layout="contiguous", node="LogSoftmaxBackward0", out=False)
 def nn_log_softmax(x, dim, _stacklevel, dtype):
     """log_softmax with torch's old default for `dim`."""
-    return log_softmax(x, _implicit_dim(dim, x.ndim))
+    return log_softmax(x, _implicit_dim("log_softmax", dim, x.ndim))
 
 
 @op("softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None) -> Tensor", rule=None, on="F", layout="contiguous",
     node="SoftmaxBackward0", out=False)
 def softmin(x, dim, _stacklevel, dtype):
     """`softmax(-x)`: negated first, then converted, as torch does (an unsigned integer wraps)."""
-    return softmax(neg(x), _implicit_dim(dim, x.ndim), dtype=dtype)
+    return softmax(neg(x), _implicit_dim("softmin", dim, x.ndim), dtype=dtype)
 
 
-def _implicit_dim(dim, ndim):
-    """Without a dim: the first for 0, 1 and 3 dimensions, else the second (torch warns; the choice is deprecated)."""
-    return dim if dim is not None else 0 if ndim in (0, 1, 3) else 1
+def _implicit_dim(name, dim, ndim):
+    """Without a dim: the first for 0, 1 and 3 dimensions, else the second."""
+    if dim is not None: return dim
+    chosen = 0 if ndim in (0, 1, 3) else 1
+    T.warn(f"{name} without a dim is deprecated. For {ndim} dimensions dim={chosen} was chosen.")
+    return chosen
 
 
 __all__ = ["relu", "hardtanh", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "logsigmoid", "hardsigmoid", "hardswish", "softsign",

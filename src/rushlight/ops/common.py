@@ -78,7 +78,7 @@ def shape_text(shape) -> str:
     return "[" + ", ".join(str(hint(s)) for s in shape) + "]"
 
 
-_INTEGER_RANGE = {code: whole_limits(name) for code, name in (("u8", "uint8"), ("i8", "int8"), ("i16", "int16"), ("i32", "int32"), ("i64", "int64"))}
+INTEGER_RANGE = {code: whole_limits(name) for code, name in (("u8", "uint8"), ("i8", "int8"), ("i16", "int16"), ("i32", "int32"), ("i64", "int64"))}
 _FLOAT_RANGE = {"f16": (-65504.0, 65504.0, "c10::Half")}
 
 
@@ -97,10 +97,10 @@ def converted(value, dtype):
     kind = T.scalar_kind(value)
     if kind is None:
         return T.cast(value, dtype)
-    words = {**_INTEGER_RANGE, **_FLOAT_RANGE, "f32": (0, 0, "float"), "f64": (0, 0, "double"), "bf16": (0, 0, "c10::BFloat16")}
+    words = {**INTEGER_RANGE, **_FLOAT_RANGE, "f32": (0, 0, "float"), "f64": (0, 0, "double"), "bf16": (0, 0, "c10::BFloat16")}
     if kind == "c" and not T.is_complex(dtype) and dtype != "b1":
         raise RuntimeError(f"value cannot be converted to type {words[dtype][2]} without overflow")
-    limits = _INTEGER_RANGE.get(dtype) or _FLOAT_RANGE.get(dtype)
+    limits = INTEGER_RANGE.get(dtype) or _FLOAT_RANGE.get(dtype)
     if limits is None or kind == "b" or kind == "i" and dtype == "i64":
         return T.cast(value, dtype)
     low, high, word = limits

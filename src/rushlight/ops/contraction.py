@@ -230,7 +230,7 @@ def _matrix_norm_rule(self, ord, dim, keepdim, dtype):
     return _norm_dtype("linalg.matrix_norm", self, dtype)
 
 
-@op("matrix_norm(Tensor self, Any ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", rule=_matrix_norm_rule,
+@op([f"matrix_norm(Tensor self, {ord}, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor" for ord in ("str ord='fro'", "Scalar! ord")], rule=_matrix_norm_rule,
     on="linalg", layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=contractions("matrix_norm"))
 def matrix_norm(self, ord, dim, keepdim, dtype):
     """A norm of matrices: 'fro' (root of the sum of squares), 'nuc' (sum of the singular values), 2 and -2 (the largest and the smallest of them),
@@ -286,7 +286,7 @@ def _is_matrix_norm(x, ord, dim):
     return isinstance(ord, str) or ord is not None and (len(dim) if dim is not None else x.ndim) == 2
 
 
-@op("norm(Tensor self, Any ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule=_norm_rule, on="linalg",
+@op([f"norm(Tensor self, {ord}, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor" for ord in ("Scalar!? ord=None", "str ord")], once=True, unreached=True, rule=_norm_rule, on="linalg",
     layout="contiguous", node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=contractions("norm"))
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """`vector_norm` along one dimension or of everything, `matrix_norm` over two dimensions with an order."""
@@ -390,6 +390,7 @@ def cross(self, other, dim):
         if not found:
             raise RuntimeError("no dimension of size 3 in input")
         dim = found[0]
+        T.warn("cross() without a dim is deprecated: it takes the first dimension of size 3. Say dim=, or take linalg.cross, whose dim is -1.")
     return linalg_cross(self, other, dim=dim)
 
 
@@ -464,6 +465,8 @@ def cov(self, correction, fweights, aweights):
             w = T.cast(w, real)
             weight = w if weight is None else weight * w
     if weight is None:
+        if observations <= correction:
+            T.warn("cov(): the correction leaves no degrees of freedom (it is not less than the number of observations)")
         total = T.size(observations, real)
         degrees = T.prim("maximum", total - T.size(correction, real), T.const(0, real))
         weighted = x

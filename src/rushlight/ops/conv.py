@@ -88,8 +88,17 @@ def _check_window(input, weight, padding, dilation):
         show = lambda sizes: "(" + " x ".join(str(hint(s)) for s in sizes) + ")"
         raise RuntimeError(f"Calculated padded input size per channel: {show(padded)}. Kernel size: {show(reach)}. "
                            "Kernel size can't be greater than actual input size")
+    _check_not_empty(input, weight)
+
+
+def _check_not_empty(input, weight):
+    """What torch's kernels refuse: images and filters without extent, filters of no channels."""
     if any(n == 0 for n in input.shape[2:]) and not (input.shape[0] == 0 or input.shape[1] == 0):
         raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {shape_text(input.shape)}")
+    if any(k == 0 for k in weight.shape[2:]):
+        raise RuntimeError(f"kernel size should be greater than zero, but got {shape_text(weight.shape[2:])}")
+    if weight.shape[1] == 0 and not (input.shape[0] == 0 or input.shape[1] == 0):
+        raise RuntimeError(f"non-empty {'2D or 4D' if weight.ndim < 5 else '5D'} weight tensor expected, but got: {shape_text(weight.shape)}")
 
 
 def _three(values, fill):
@@ -130,6 +139,7 @@ def _convolution(input, weight, bias, stride, padding, dilation, groups, transpo
     _check_output_padding(output_padding, stride, dilation)
     size = [(n - 1) * s - 2 * p + d * (k - 1) + o + 1
             for n, p, d, k, s, o in zip(input.shape[2:], padding, dilation, weight.shape[2:], stride, output_padding)]
+    _check_not_empty(input, weight)
     if any(n <= 0 for n in size):
         raise RuntimeError(f"Given input size per channel: {shape_text(input.shape[2:])}. Calculated output size per channel: {shape_text(size)}. "
                            "Output size is too small")
@@ -156,6 +166,8 @@ def _named_padding(input, weight, bias, stride, padding, dilation, groups):
     _check_numbers(stride, (), dilation, (), groups)
     _check_shapes(input, weight, bias, groups, False)
     before = [d * (k - 1) // 2 for d, k in zip(dilation, weight.shape[2:])]
+    if any(d % 2 == 1 and k % 2 == 0 for d, k in zip(dilation, weight.shape[2:])):
+        T.warn("padding='same' with an even kernel and an odd dilation pads one more at the end than at the beginning (elsewhere that costs a copy of the input)")
     return _forward(input, weight, bias, stride, before, dilation, groups, list(input.shape[2:]))
 
 

@@ -169,6 +169,7 @@ def clone(self, memory_format):
     out=False)
 def _to_dtype(self, dtype, memory_format):
     """A copy in another dtype."""
+    T.lose_parts(self, dtype)
     return T.copy(T.cast(self, dtype))
 
 
@@ -182,6 +183,7 @@ def _to_device(self, device):
 def copy_(self, other, non_blocking):
     """Write the elements of `other`, broadcast and cast, into self."""
     _fits(self, other)
+    T.lose_parts(other, self.dtype)
     other = T.prim("real", other) if T.is_complex(other.dtype) and not T.is_complex(self.dtype) and self.dtype != "b1" else other
     return T.expand(T.cast(other, self.dtype), self.shape)
 

@@ -171,11 +171,12 @@ def fmod(self, other):
 
 
 @op("pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor", rule="same", inplace=True, node=numbered("Pow", 1, self=2, exponent=0),
-    refuses="b", samples=binary(positive=True))
+    refuses="b", converts=True, samples=binary(positive=True))
 def pow(self, exponent):
     """`self ** exponent`."""
     if not T.is_float(self.dtype) and not T.is_complex(self.dtype) and T.scalar_kind(exponent) is not None:
-        exponent = T.check_range(exponent, 0, None, ("RuntimeError", "Integers to negative integer powers are not allowed."))
+        exponent = T.check_range(T.cast(exponent, "i64"), 0, None, ("RuntimeError", "Integers to negative integer powers are not allowed."))
+        exponent = converted(exponent, self.dtype)
     return T.prim("pow", self, exponent)
 
 
@@ -409,10 +410,15 @@ def clamp(self, min=None, max=None):
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     out = self
     if min is not None:
-        out = T.prim("maximum", out, min)
+        out = T.prim("maximum", out, _bound(min, self))
     if max is not None:
-        out = T.prim("minimum", out, max)
+        out = T.prim("minimum", out, _bound(max, self))
     return out
+
+
+def _bound(value, x):
+    """A bound in the tensor's dtype: a number that whole dtypes do not hold is refused."""
+    return converted(value, x.dtype) if T.scalar_kind(value) == "i" and not T.is_float(x.dtype) else value
 
 
 def _clamp_mask(self, min, max):
@@ -446,11 +452,11 @@ def _(grad, self, min, max):
     return T.where(above, grad, 0)
 
 
-@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", inplace=True, node=numbered("ClampMin", 1, min=0), refuses=_CLAMP_REFUSES,
+@op(["clamp_min(Tensor self, Tensor|Scalar min) -> Tensor"], rule="same", converts=True, inplace=True, node=numbered("ClampMin", 1, min=0), refuses=_CLAMP_REFUSES,
     samples=unary(extra=(-1.5,)))
 def clamp_min(self, min):
     """`clamp(self, min=min)`."""
-    return T.prim("maximum", self, min)
+    return T.prim("maximum", self, _bound(min, self))
 
 
 @clamp_min.gradient("self")
@@ -463,11 +469,11 @@ def _(grad, self, min):
     return T.where(self < min, grad, 0)
 
 
-@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", inplace=True, node=numbered("ClampMax", 1, max=0), refuses=_CLAMP_REFUSES,
+@op(["clamp_max(Tensor self, Tensor|Scalar max) -> Tensor"], rule="same", converts=True, inplace=True, node=numbered("ClampMax", 1, max=0), refuses=_CLAMP_REFUSES,
     samples=unary(extra=(1.5,)))
 def clamp_max(self, max):
     """`clamp(self, max=max)`."""
-    return T.prim("minimum", self, max)
+    return T.prim("minimum", self, _bound(max, self))
 
 
 @clamp_max.gradient("self")
@@ -693,6 +699,7 @@ def where(condition, self, other):
     """`self` where the condition holds, `other` elsewhere. With the condition alone: the positions where it holds, a tensor for each dimension."""
     if condition.dtype not in ("b1", "u8"):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {T.dtype_word(condition.dtype)}")
+    if condition.dtype == "u8": T.warn("where(): a condition of dtype uint8 is deprecated; it should be of dtype bool")
     dtype = T.promote(self, other)
     return T.where(truth(condition), T.cast(self, dtype), T.cast(other, dtype))
 

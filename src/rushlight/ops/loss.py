@@ -13,7 +13,9 @@ _LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 def _mode(reduction, size_average=None, reduce=None):
     if size_average is not None or reduce is not None:
         averaged = True if size_average is None else size_average
-        return "none" if reduce is False else "mean" if averaged else "sum"
+        mode = "none" if reduce is False else "mean" if averaged else "sum"
+        T.warn(f"size_average and reduce are deprecated: reduction='{mode}' says what they say here")
+        return mode
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -28,9 +30,16 @@ def _reduce(x, mode, weight_total=None):
     return total / (T.size(numel_of(x.shape), x.dtype) if weight_total is None else weight_total)
 
 
+def _compared(input, target):
+    """Losses of pairs: shapes that differ are spread over each other, which is rarely meant."""
+    broadcast_shapes(input.shape, target.shape)
+    if input.ndim != target.ndim or not _equal(input.shape, target.shape):
+        T.warn("The target's size is not the input's: they are broadcast, and elements compared that may not belong together. Make the sizes the same.")
+
+
 def _difference_loss(name, formula, node, doc, **more):
     def body(input, target, size_average, reduce, reduction):
-        broadcast_shapes(input.shape, target.shape)
+        _compared(input, target)
         return _reduce(formula(input - target), _mode(reduction, size_average, reduce))
     body.__name__, body.__doc__ = name, doc
     return op(f"{name}(Tensor input, Tensor target, {_LEGACY}) -> Tensor", on="F", layout="pointwise", node=node, samples=losses("pair"), out=False,
@@ -58,6 +67,7 @@ def smooth_l1_loss(input, target, size_average, reduce, reduction, beta):
     """Squared below `beta`, straight above."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    _compared(input, target)
     mode, d = _mode(reduction, size_average, reduce), T.prim("abs", input - target)
     if beta == 0:
         return _reduce(d, mode)
@@ -74,6 +84,7 @@ def huber_loss(input, target, reduction, delta):
     """Squared below `delta`, straight above, continuous in slope."""
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _compared(input, target)
     d = T.prim("abs", input - target)
     return _reduce(T.where(T.prim("le", d, T.const(delta, d.dtype)), 0.5 * d * d, delta * (d - 0.5 * delta)), _mode(reduction))
 
@@ -196,6 +207,8 @@ def kl_div(input, target, size_average, reduce, reduction, log_target):
         loss = T.where(zero, 0, target * T.prim("log", T.where(zero, 1, target))) - target * input
     if reduction == "batchmean":
         return _reduce(loss, "sum") / T.size(input.shape[0] if input.ndim else 1, input.dtype)
+    if reduction == "mean" and size_average is None and reduce is None:
+        T.warn("reduction='mean' divides by the number of elements; the divergence is divided by the number of distributions, which reduction='batchmean' does")
     return _reduce(loss, _mode(reduction, size_average, reduce))
 
 

@@ -210,13 +210,13 @@ def _variance(x, dims, correction):
     off = x - centre
     square = off * off if real == x.dtype else T.prim("real", off * T.conj(off))
     total = T.reduce("sum", square, dims)
-    free = count - T.cast(correction, real)
+    free = count - correction
     zero = T.const(0.0, real)
     return total / T.where(T.prim("lt", free, zero), zero, free), centre
 
 
 _VAR = ["{0}(Tensor self, bool unbiased) -> {1}", "{0}(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> {1}",
-        "{0}(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> {1}"]
+        "{0}(Tensor self, int[1]? dim=None, *, Scalar!? correction=None, bool keepdim=False) -> {1}"]
 
 
 def _var_rule(self, *_):
@@ -227,12 +227,16 @@ def _var_mean_rule(self, *_):
     return T.compute_dtype(self.dtype), (T.real_dtype(self.dtype), self.dtype)
 
 
+LARGE = 2 ** 62             # more elements than a tensor has
+
+
 def _statistic(name, returns, finish, doc):
     def body(self, dim=None, unbiased=True, keepdim=False, correction=None):
         dims = wrap_dims(dim, self.ndim)
-        if correction is None:
-            correction = T.const(1 if unbiased else 0, T.real_dtype(self.dtype))
-        variance, centre = _variance(self, dims, correction)
+        correction = (1 if unbiased else 0) if correction is None else correction
+        if numel_of(self.shape[d] for d in dims) <= (math.floor(correction) if -LARGE < correction < LARGE else LARGE):
+            T.warn(f"{name}(): the correction leaves no degrees of freedom (the number of elements, less the correction, is not positive), and the result is no number")
+        variance, centre = _variance(self, dims, T.const(correction, T.real_dtype(self.dtype)))
         return finish(drop_dims(variance, dims, keepdim), drop_dims(centre, dims, keepdim))
     body.__name__, body.__doc__ = name, doc
     words = "std and var" if name in ("var", "std") else name
@@ -324,13 +328,16 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     return drop_dims(_power_norm(x, ord, dims), dims, keepdim)
 
 
-@op("norm(Tensor self, Any p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor", once=True, unreached=True, rule="norm", layout="contiguous",
+@op(["norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor",
+     "norm(Tensor self, Scalar! p, int[1]? dim=None, bool keepdim=False, ScalarType? dtype=None) -> Tensor"], once=True, unreached=True, rule="norm", layout="contiguous",
     node="LinalgVectorNormBackward0", out=OUT_TENSOR_DTYPE, samples=reduction(name="dim"))
 def norm(x, p, dim, keepdim, dtype):
     """The p-norm; 'fro' and None are the 2-norm."""
     if p == "nuc":
         from .contraction import matrix_norm
         return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
     dims = wrap_dims(dim, x.ndim)
     return drop_dims(_power_norm(x, 2 if p in ("fro", None) else float(p), dims), dims, keepdim)
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from copy import deepcopy
 from itertools import chain
@@ -11,6 +10,8 @@ import rushlight as rl
 from rushlight import Tensor, registry
 from rushlight.utils.hooks import RemovableHandle
 from rushlight.utils.names import typename
+
+from .._C import warn
 
 __all__ = ["Optimizer", "required", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
 
@@ -268,8 +269,8 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len(tensors) != len(set(tensors)):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                          "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
+            warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                 "see github.com/pytorch/pytorch/issues/40967 for more information")
         seen: set = set()
         for group in self.param_groups:
             seen.update(group["params"])

@@ -7,7 +7,6 @@ node: it computes gradients of the inputs, and of parameters through their `.gra
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 
 import rushlight as rl
@@ -15,6 +14,7 @@ from rushlight import _C, Tensor
 from rushlight.autograd import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 
+from .._C import warn
 from . import _pytree
 from .selective_checkpoint import SAC_IGNORED_OPS, CheckpointPolicy, SelectiveCheckpointContext, _Selecting, create_selective_checkpoint_contexts
 
@@ -41,7 +41,7 @@ def detach_variable(inputs: tuple) -> tuple:
 
 def check_backward_validity(inputs) -> None:
     if not any(value.requires_grad for value in inputs if isinstance(value, Tensor)):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args) -> tuple[list, list]: return [], []
@@ -247,8 +247,8 @@ def checkpoint(function, *args, use_reentrant: bool | None = None, context_fn=no
                early_stop: bool = True, **kwargs):
     """`function(*args)`, whose intermediate results are computed again in backward instead of kept."""
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. It is taken to be True; False is the better of the two: gradients also "
-                      "reach what the function uses without being given it, and keyword arguments work", stacklevel=2)
+        warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. It is taken to be True; False is the better of the two: gradients also "
+             "reach what the function uses without being given it, and keyword arguments work")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -265,7 +265,7 @@ def checkpoint(function, *args, use_reentrant: bool | None = None, context_fn=no
 def checkpoint_sequential(functions, segments: int, input, use_reentrant: bool | None = None, **kwargs):
     """A sequence of modules, cut into segments that are checkpointed, except the last."""
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.", stacklevel=2)
+        warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

@@ -1,9 +1,10 @@
 """Handles that undo a registration, and the machinery behind a module's full backward hooks."""
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
+
+from .._C import warn
 
 __all__ = ["RemovableHandle", "BackwardHook", "warn_if_has_hooks"]
 
@@ -60,8 +61,8 @@ def warn_if_has_hooks(tensor) -> None:
     hooks = getattr(tensor, "_backward_hooks", None)
     for hook in (hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
-                          "function with @torch.utils.hooks.unserializable_hook to suppress this warning", stacklevel=3)
+            warn(f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                 "function with @torch.utils.hooks.unserializable_hook to suppress this warning")
 
 
 def unserializable_hook(hook):
@@ -146,9 +147,9 @@ class BackwardHook:
                 self.grad_outputs = full
                 if self.input_tensors_index is None:
                     if self.user_hooks:
-                        warnings.warn("Full backward hook is firing when gradients are computed with respect to module outputs since no "
-                                      "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
-                                      "#torch.nn.Module.register_full_backward_hook for more details.", stacklevel=5)
+                        warn("Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                             "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                             "#torch.nn.Module.register_full_backward_hook for more details.")
                     nothing = self._unpack((), self.n_inputs, ())
                     if any(grad is not None for grad in self._run_user_hooks(nothing, full)):
                         raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "

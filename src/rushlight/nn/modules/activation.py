@@ -5,11 +5,10 @@ module adds nothing to it.
 """
 from __future__ import annotations
 
-import warnings
-
 import rushlight as rl
 from rushlight import Tensor
 
+from ..._C import warn
 from .. import functional as F
 from ..parameter import Parameter
 from .module import Module
@@ -134,10 +133,10 @@ class Hardtanh(Module):
                  min_value: float | None = None, max_value: float | None = None) -> None:
         super().__init__()
         if min_value is not None:
-            warnings.warn("keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning, stacklevel=2)
+            warn("keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning)
             min_val = min_value
         if max_value is not None:
-            warnings.warn("keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning, stacklevel=2)
+            warn("keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning)
             max_val = max_value
         self.min_val = min_val
         self.max_val = max_val
@@ -349,8 +348,8 @@ class _AlongDim(Module):
 
 def _implicit_dim(name: str, rank: int) -> int:
     """The dimension of old that stands for None: the first of one and three dimensions, else the second."""
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
-                  "argument.", stacklevel=4)
+    warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+         "argument.")
     return 0 if rank in (0, 1, 3) else 1
 
 

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections import OrderedDict, abc
 from itertools import chain, islice
 
 from rushlight import Tensor
 from rushlight.utils.names import typename
 
+from ..._C import warn
 from ..parameter import Parameter
 from .module import Module, _indent_all_but_first
 
@@ -26,7 +26,7 @@ class Container(Module):
     """The old base of modules that hold others. Module itself does that."""
 
     def __init__(self, **kwargs) -> None:
-        warnings.warn("`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.", FutureWarning, stacklevel=2)
+        warn("`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.", FutureWarning)
         super().__init__()
         for name, module in kwargs.items():
             self.add_module(name, module)

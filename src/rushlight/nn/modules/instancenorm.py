@@ -1,10 +1,9 @@
 """Instance normalisation: each channel of each sample by itself."""
 from __future__ import annotations
 
-import warnings
-
 from rushlight import Tensor
 
+from ..._C import warn
 from .. import functional as F
 from .batchnorm import _LazyNormBase, _NormBase
 
@@ -28,8 +27,8 @@ class _InstanceNorm(_NormBase):
         if input.size(dim) != self.num_features:
             if self.affine:
                 raise ValueError(f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: {input.size(dim)}.")
-            warnings.warn(f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing in num_features, "
-                          "which is not used because affine=False", stacklevel=2)
+            warn(f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing in num_features, "
+                 "which is not used because affine=False")
         if input.dim() == self._count + 1:
             return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
         return self._apply_instance_norm(input)

@@ -1,8 +1,6 @@
 """Modules that learn a size from their first input."""
 from __future__ import annotations
 
-import warnings
-
 from ..parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
@@ -20,8 +18,6 @@ class LazyModuleMixin:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
-        warnings.warn("Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any moment.",
-                      stacklevel=2)
 
     def _save_to_state_dict(self, destination, prefix: str, keep_vars: bool) -> None:
         # What has no shape cannot be detached, and stands in the state dict as itself.

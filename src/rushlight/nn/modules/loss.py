@@ -1,10 +1,9 @@
 """Losses as modules."""
 from __future__ import annotations
 
-import warnings
-
 from rushlight import Tensor
 
+from ..._C import warn
 from .. import functional as F
 from .distance import PairwiseDistance
 from .module import Module
@@ -19,7 +18,7 @@ def _reduction_from_legacy(size_average: bool | None, reduce: bool | None) -> st
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     reduction = "none" if not reduce else "mean" if size_average else "sum"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
 
 
@@ -72,7 +71,7 @@ class NLLLoss2d(NLLLoss):
     """The old name of NLLLoss over images."""
 
     def __init__(self, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean") -> None:
-        warnings.warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.", FutureWarning, stacklevel=2)
+        warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.", FutureWarning)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 

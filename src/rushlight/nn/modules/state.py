@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import OrderedDict, namedtuple
 
 import rushlight as rl
 from rushlight import Tensor
 
+from ..._C import warn
 from ..parameter import Parameter, is_lazy
 from .hooks import RemovableHandle, WrappedHook
 
@@ -85,9 +85,9 @@ class StatefulModule:
     def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
         """Every persistent tensor by its dotted name, detached but sharing memory; `keep_vars=True` gives the tensors themselves."""
         if args:
-            warnings.warn("Positional args are being deprecated, use kwargs instead. Refer to "
-                          "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict"
-                          " for details.", FutureWarning, stacklevel=2)
+            warn("Positional args are being deprecated, use kwargs instead. Refer to "
+                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict"
+                 " for details.", FutureWarning)
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -157,11 +157,11 @@ class StatefulModule:
                               f"the shape in current model is {current.shape}.")
             return
         if current.is_meta and not given.is_meta and not assign:
-            warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
-                          "which is a "
-                          "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key "
-                          "in "
-                          "the module instead of copying them in place?)", stacklevel=2)
+            warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+                 "which is a "
+                 "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key "
+                 "in "
+                 "the module instead of copying them in place?)")
         try:
             with rl.no_grad():
                 if not assign:

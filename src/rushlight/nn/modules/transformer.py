@@ -8,6 +8,7 @@ from collections.abc import Callable
 import rushlight as rl
 from rushlight import Tensor
 
+from ..._C import warn
 from .. import functional as F
 from .. import init
 from .attention import MultiheadAttention
@@ -102,12 +103,24 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
-        first = encoder_layer
         # torch packs padded sequences in inference for such layers; what remains visible of it is that padded places come out as 0.
-        self.use_nested_tensor = enable_nested_tensor and isinstance(first, TransformerEncoderLayer) and not first.norm_first and (
-            first.self_attn.batch_first and first.self_attn._qkv_same_embed_dim and first.self_attn.in_proj_bias is not None
-            and first.activation in (F.relu, F.gelu) and first.norm1.eps == first.norm2.eps and first.self_attn.num_heads % 2 == 0)
+        unfit = self._unfit_to_pack(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not unfit
+        if enable_nested_tensor and unfit: warn(f"TransformerEncoder: enable_nested_tensor has no effect on these layers: {unfit}")
         self.mask_check = mask_check
+
+    @staticmethod
+    def _unfit_to_pack(layer: Module) -> str:
+        """Why padded places are computed like the others; "" if they are left out."""
+        if not isinstance(layer, TransformerEncoderLayer): return "they are no TransformerEncoderLayers"
+        attention = layer.self_attn
+        if layer.norm_first: return "norm_first is True"
+        if not attention.batch_first: return "their attention's batch_first is False"
+        if attention.in_proj_bias is None: return "their attention has no bias"
+        if not attention._qkv_same_embed_dim: return "their attention's keys and values have widths of their own"
+        if layer.activation not in (F.relu, F.gelu): return "their activation is neither relu nor gelu"
+        if layer.norm1.eps != layer.norm2.eps: return "their two norms differ in eps"
+        return "the number of heads is odd" if attention.num_heads % 2 else ""
 
     def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None) -> Tensor:
         batch_first = getattr(getattr(self.layers[0], "self_attn", None), "batch_first", False) if self.num_layers else False

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import rushlight as rl
 from rushlight import Tensor
+
+from ..._C import warn
 
 __all__ = ["get_total_norm", "clip_grads_with_norm_", "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
 
@@ -57,7 +58,7 @@ def clip_grad_norm_(parameters, max_norm: float, norm_type: float = 2.0, error_i
 
 def clip_grad_norm(parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The old name of `clip_grad_norm_`."""
-    warnings.warn("`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    warn("`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

@@ -1,6 +1,7 @@
 """weight_norm, the older kind: by a hook before forward. `parametrizations.weight_norm` is the newer one."""
 from __future__ import annotations
 
+from ..._C import warn
 from ..modules.module import Module
 from ..parameter import Parameter
 from .parametrizations import _norm_except
@@ -42,6 +43,7 @@ class WeightNorm:
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Learn a tensor's length (`name_g`) and direction (`name_v`) apart."""
+    warn("nn.utils.weight_norm is deprecated: nn.utils.parametrizations.weight_norm takes its place", FutureWarning)
     WeightNorm.apply(module, name, dim)
     return module
 

@@ -1,8 +1,11 @@
 """DataLoader: batches from a dataset, fetched in this process or by workers (workers.py)."""
 from __future__ import annotations
 
+import os
+
 import rushlight as rl
 
+from ..._C import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -55,6 +58,8 @@ class DataLoader:
             if multiprocessing_context not in methods:
                 raise ValueError("multiprocessing_context option should specify a valid start method in " + f"{methods!r}, but got "
                                  f"multiprocessing_context={multiprocessing_context!r}")
+        if num_workers > (processors := len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or num_workers):
+            warn(f"DataLoader: {num_workers} workers share the {processors} processors that this process may use; more workers than processors rarely help, and may hinder")
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor

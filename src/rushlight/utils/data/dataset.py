@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import bisect
 import math
-import warnings
 
 import rushlight as rl
+
+from ..._C import warn
 
 __all__ = ["Dataset", "IterableDataset", "TensorDataset", "StackDataset", "ConcatDataset", "ChainDataset", "Subset", "random_split"]
 
@@ -167,7 +168,7 @@ def random_split(dataset, lengths, generator=None) -> list[Subset]:
         lengths = sizes
         for i, length in enumerate(lengths):
             if length == 0:
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                warn(f"Length of split at index {i} is 0. This might result in an empty dataset.")
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = rl.randperm(sum(lengths), generator=generator).tolist()
