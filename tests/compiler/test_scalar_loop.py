@@ -177,3 +177,21 @@ def test_running_extremes_are_the_last_of_equals(running):
     x = rl.tensor([[0.0, -0.0, 0.0, -0.0, 0.0], [-0.0, 0.0, 0.0, -0.0, -0.0]])
     for values, places in (running(x, 1), [t.T for t in running(x.T.contiguous(), 0)]):
         assert rl.equal(places, rl.arange(5).expand(2, 5)) and rl.equal(values.signbit(), x.signbit())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("running, better", [(rl.cummax, np.greater_equal), (rl.cummin, np.less_equal)])
+def test_running_extremes_along_rows_that_are_read_by_vectors(running, better, dtype):
+    """New extremes in every vector, in some, in none; NaN from somewhere on; rows that end within a vector."""
+    rng = np.random.default_rng(0)
+    for length in (15, 16, 17, 49, 200):
+        rows = np.stack([rng.standard_normal(length), np.arange(length) * 1.0, -np.arange(length), rng.integers(0, 3, length), np.zeros(length),
+                         np.where(np.arange(length) == length // 2, np.nan, rng.standard_normal(length)), np.full(length, np.nan), np.full(length, -np.inf)]).astype(dtype)
+        values, places = running(rl.from_numpy(rows), 1)
+        for row, value, place in zip(rows, values.numpy(), places.numpy()):
+            best = 0
+            for i, x in enumerate(row):
+                if np.isnan(x) or better(x, row[best]): best = i
+                assert place[i] == best and (value[i] == row[best] or np.isnan(row[best]))
+    column = rl.from_numpy(rows.T.copy()).T                          # strided along the row
+    assert rl.equal(running(column, 1).indices, places)

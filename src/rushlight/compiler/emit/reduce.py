@@ -247,7 +247,7 @@ def as_key(f, x, above):
     mask registers where there are such, which takes four times as long."""
     elem, top = ('i32', 31) if x.elem == 'float' else ('i64', 63)
     bits = f.bitcast(x + 0.0, elem)
-    return f.select(x.ne(x), f.const((1 << top) - 1 if above else -(1 << top), elem), bits ^ ((bits >> top) & ((1 << top) - 1)))
+    return f.select(x.ne(x), f.const((1 << top) - 1 if above else -(1 << top), elem, x.width), bits ^ ((bits >> top) & ((1 << top) - 1)))
 
 
 def beats(kind, x, y):

@@ -11,14 +11,17 @@ from .ir import Var
 from .llvm import At, Evaluator, Row, maskable
 
 COLUMNS = 256         # columns of one work unit
+SEARCHED = 16         # elements of a row at a time
 
 
 class SweepEmitter(Evaluator):
     def __init__(self, program, sizes, outer, along, inner, store, op, kind, reverse, dtype, factor=None):
         """factor: of a linear recurrence."""
-        super().__init__(program, inner, closure([store.expr, factor] if factor is not None else [store.expr]))
+        # Places of running extremes along a row: it is read by vectors, most of which hold no new one
+        searched = op == 'scan' and kind.startswith('arg') and inner is None and len(along) == 1 and not reverse and store.expr.dtype in ('f32', 'f64')
+        super().__init__(program, along[0] if searched else inner, closure([store.expr, factor] if factor is not None else [store.expr]))
         self.factor = factor
-        self.sizes, self.outer, self.along, self.inner, self.store = sizes, outer, along, inner, store
+        self.sizes, self.outer, self.along, self.store = sizes, outer, along, store
         self.op, self.kind, self.reverse, self.dtype = op, kind, reverse, dtype
         self.value = store.expr
         self.hoist()
@@ -36,7 +39,8 @@ class SweepEmitter(Evaluator):
         size = self.n(columns)
         pieces = self.n(chunks)
         with f.loop(self.lo, self.hi) as unit:
-            if inner is None: self.walk(self.split(outer, unit), None, 1, None)
+            if searched: self.search(self.split(outer, unit))
+            elif inner is None: self.walk(self.split(outer, unit), None, 1, None)
             else:
                 piece = unit % pieces
                 index = self.split(outer, unit // pieces)
@@ -76,6 +80,36 @@ class SweepEmitter(Evaluator):
             if self.op == 'scan':
                 self.put(row, self.store, place.get() if arg else reduce.leave(f, tuple(a.get() for a in acc), source, kind), at)
         if self.op != 'scan': self.put(Row(self, {**index, **{a: f.const(0) for a in self.along}}), self.store, place.get(), At(column, width, mask))
+
+    def search(self, index):
+        """Where the running extreme of a row was last met. A vector without a better one takes the place so far; the others go one by one."""
+        f, largest = self.f, 'max' in self.kind
+        row = Row(self, index)
+        row.prepare([self.value], {1, SEARCHED})
+        row.store_base(self.store)
+        best = Var(f, reduce.as_key(f, reduce.identities(f, self.kind[3:], self.value.dtype, 1)[0], largest))
+        place = Var(f, f.const(0))
+        keys_at = lambda k, width: reduce.as_key(f, row.spread(self.value, At(k, width)), largest)
+
+        def one(key, k):
+            take = self.takes(key, best.get(), place)
+            best.set(f.select(take, key, best.get()))
+            place.set(f.select(take, k, place.get()))
+            self.put(row, self.store, place.get(), At(k, 1))
+        whole = self.length & -SEARCHED
+        with f.loop(f.const(0), whole, SEARCHED) as k:
+            keys = keys_at(k, SEARCHED)
+
+            def one_by_one():
+                room = f.array(keys.elem, SEARCHED)
+                f.store(keys, room)
+                with f.loop(f.const(0), f.const(SEARCHED)) as lane:
+                    one(f.load(f.at(room, lane, keys.elem), keys.elem), k + lane)
+
+            def nothing_new(): self.put(row, self.store, f.splat(place.get(), SEARCHED), At(k, SEARCHED))
+            f.branch(f.any(self.takes(keys, f.splat(best.get(), SEARCHED), place)), one_by_one, nothing_new)
+        with f.loop(whole, self.length) as k:
+            one(keys_at(k, 1), k)
 
     def takes(self, x, best, place):
         """Does x replace the best so far? A scan lets later equals in (torch's cummax: also a zero of the other sign), an argreduction keeps the first."""
