@@ -4,7 +4,7 @@ Light on purpose: a recipe that is in memory, in the pack or on disk is found, i
 the compiler. Only a real miss imports `compiler.request`.
 
 A stored entry is a list of recipes for one generic key (op, schema, form, grad mask, by-value arguments, dtypes, size and stride classes,
-default dtype, source hash, CPU tier, compiler version). Recipes have guards over the integers of the call; the first whose guards hold is
+default dtype, source hash, kind of machine, compiler version). Recipes have guards over the integers of the call; the first whose guards hold is
 taken, and a call that none fits adds another.
 """
 import marshal
@@ -144,14 +144,14 @@ def entry_values(request):
 
 
 def source_stamp():
-    """A hash of everything that decides what a recipe says: the definitions, the compiler, its version, the CPU tier."""
+    """A hash of everything that decides what a recipe says: the definitions, the compiler, its version, the kind of machine."""
     global _stamp
     if _stamp is None:
         import hashlib
         import os
 
         from .compiler import jit
-        digest = hashlib.sha256(f'{jit.SCHEME} {jit.tier()} {jit.compiler_version()}'.encode())
+        digest = hashlib.sha256(f'{jit.SCHEME} {jit.kind_of_machine()} {jit.compiler_version()}'.encode())
         root = os.path.dirname(os.path.abspath(__file__))
         files = [os.path.join(root, 'registry.py')]
         for folder in ('ops', 'compiler', 'compiler/emit', 'compiler/templates'):

@@ -212,6 +212,16 @@ def test_other_sizes_need_no_compiler():
     assert rl.stats()['compiles'] == before
 
 
+def test_sizes_that_happen_to_be_one():
+    """A window over all of an image: the convolution has a polynomial where the call after it has 1. Other sizes follow, of one stream and of others."""
+    def f(x, w): return F.silu(F.conv2d(x, w) * 0.5 + 1)
+    compiled = rl.compile(f)
+    for x, w in (((1, 4, 5, 7), (6, 4, 5, 7)), ((1, 4, 6, 7), (6, 4, 5, 7)), ((1, 4, 6, 8), (6, 4, 5, 7)), ((1, 3, 4, 4), (5, 3, 4, 4)), ((2, 3, 4, 4), (5, 3, 4, 4)), ((1, 3, 4, 1), (5, 3, 4, 1))):
+        x, w = rl.randn(*x), rl.randn(*w)
+        assert same(compiled(x, w), f(x, w))
+    check(lambda x, w: F.relu(F.conv1d(x, w) + 1).sum(1), rl.randn(1, 3, 9), rl.randn(4, 3, 9), cuts_allowed=True)
+
+
 def test_scalars_are_run_time_numbers():
     def f(x, a, b): return (x * a + b) / a
     compiled, x = rl.compile(f), rl.randn(5)

@@ -49,3 +49,15 @@ def test_two_kinds_of_processors_give_the_same_bits(other):
     narrow, wide = (subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "RUSHLIGHT_CPU": tier}, capture_output=True, text=True, check=True).stdout
                     for tier in ("x86-64-v3", other))
     assert len(narrow.splitlines()) == 33 and narrow == wide
+
+
+def test_hosts_of_different_kinds_share_no_code(monkeypatch):
+    """Machines may share a cache (a home on a network). Tiers are the same everywhere; the code of 'host', and its tiles, are one machine's."""
+    keys = {}
+    for tier in ("host", "x86-64-v3"):
+        monkeypatch.setattr(jit, "_tier", tier, raising=False)
+        for flags in (jit.AVX512, frozenset({"avx2"})):
+            monkeypatch.setattr(jit, "cpu_flags", lambda flags=flags: flags)
+            keys[tier, jit.wide_vectors()] = keys.get((tier, jit.wide_vectors()), set()) | {jit.object_key("text")}
+    assert keys["host", True].isdisjoint(keys["host", False])
+    assert len(keys["x86-64-v3", False]) == 1

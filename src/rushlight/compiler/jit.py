@@ -1,8 +1,9 @@
 """From IR text to the bytes of a relocatable object. llvmlite is imported here and nowhere else, on first use.
 
 `compile(text)` answers (sha, bytes): the sha names the object in the pack and in the disk cache, and is a function of the
-text, the CPU tier and the compiler's version only, so two processes that need the same kernel share one object.
+text, the kind of machine and the compiler's version only, so two processes that need the same kernel share one object.
 """
+import functools
 import gc
 import hashlib
 import os
@@ -29,6 +30,7 @@ times = {'parse': 0.0, 'optimise': 0.0, 'generate': 0.0, 'count': 0}
 _machine = {}
 
 
+@functools.cache
 def cpu_flags():
     try:
         with open('/proc/cpuinfo') as f:
@@ -77,8 +79,14 @@ def compiler_version():
     return _version
 
 
+def kind_of_machine(cpu=None):
+    """What keys say of the machine: the tier; of 'host', whose code and tiles are this machine's own, also what that can do (several may share a cache)."""
+    name = cpu or tier()
+    return f"host {platform.machine()} {' '.join(sorted(cpu_flags()))}" if name == 'host' else name
+
+
 def object_key(text, cpu=None):
-    head = f'{SCHEME} {cpu or tier()} llvmlite {compiler_version()}\n'
+    head = f'{SCHEME} {kind_of_machine(cpu)} llvmlite {compiler_version()}\n'
     return hashlib.sha256((head + text).encode()).hexdigest()[:40]
 
 

@@ -49,6 +49,7 @@ class Joined:
         state = T.Tracing(self.graph, t.state.default)
         with T.tracing(state):
             values = [None if w is None else self.inputs[w[1]] if w[0] == 'in' else self.seen(self.results[w[1], w[2]], w[3]) for w in wires]
+            values = [v if v is None else self.classed(argument, v, number) for argument, v in zip(t.inputs, values)]
         slots, at, start = {}, 0, {}
         for argument, value in zip(t.inputs, values):
             if argument is None: continue
@@ -70,6 +71,15 @@ class Joined:
             strides = contiguous_strides(node.shape) if o.strides is None else tuple(move.integer(s) for s in o.strides)
             self.results[number, buffer] = node, strides
             buffer += 1
+
+    def classed(self, argument, value, number):
+        """A value whose sizes are as plain as the call's own trace has them: 1 (or 0) there may be a polynomial here, that of a window over all of an image."""
+        node, strides = value
+        learned = [d for d, (want, have) in enumerate(zip(argument.shape, node.shape)) if isinstance(want, int) and not isinstance(have, int)]
+        if not learned: return value
+        for d in learned:
+            if not node.shape[d] == argument.shape[d]: raise Unjoinable(f'{node.shape[d]} is {argument.shape[d]} for one call and not for another', number)
+        return T.reshape(T.Sym(node), [argument.shape[d] if d in learned else s for d, s in enumerate(node.shape)]).node, strides
 
     def require(self, program, move, number):
         """What was decided when the call was traced alone holds here too: the same guards, and equal sizes get one name."""

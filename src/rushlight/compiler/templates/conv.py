@@ -1,4 +1,4 @@
-"""Convolutions as implicit matrix products: windows of an image are packed where the micro-kernel of gemm.py wants them, never as a whole.
+"""Convolutions as implicit matrix products: windows of an image are packed where the micro-kernel (tile.py) wants them, never as a whole.
 
 Three computations, each the transpose of the others:
     forward   y[n, f, o] = sum over (tap, c) of x[n, c, o * stride + tap * dilation - padding] w[f, c, tap]
@@ -11,7 +11,8 @@ zero is ever computed. All three dimensions are always there (depth and height a
 
 **Two forms.** Where the target's pixels are adjacent in memory (NCHW) rows of the product are channels and a panel of pixels is packed into
 the first-level cache, a vector of pixels at a time. Where its channels are adjacent (channels_last) rows are pixels, whose channels are copied
-run by run. Both have the order (tap, channel) of k, so the bits are the same.
+run by run; unless they are few: then vectors along them would be mostly empty, the first form computes a block and writes it out pixel by pixel. Few adjacent
+channels of the source are brought into planes before (planes.py). All have the order (tap, channel) of k, so the bits are the same.
 
 **The bits.** Each element is one chain of fused multiply-adds in ascending k = (tap, channel), or (image, pixel) for the weight, as in gemm.py.
 """
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import gemm, pack
 from rushlight.compiler.templates import tile as tiles
-from rushlight.compiler.templates.gemm import Step
+from rushlight.compiler.templates.gemm import Step, cut
 from rushlight.compiler.templates.pieces import ELEMENT, Internal, Kernel, Module, element, invoke
 from rushlight.compiler.templates.planes import in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of
@@ -42,7 +43,7 @@ from rushlight.compiler.templates.windows import (
 )
 
 POINTERS = ('source', 'target', 'filter')
-FEW_CHANNELS = 9                                         # fewer fill less than half a vector
+FEW_COLUMNS = 9                                          # fewer fill at most half a vector of 64 bytes, a quarter of a tile
 SCATTERED_COLUMNS = 256                                  # at most, where a unit's results are gathered before they are written
 
 
@@ -255,21 +256,6 @@ class Tensor:
     strides: tuple
 
 
-UNITS, UNIT_ROWS, UNIT_COLUMNS = gemm.UNITS, gemm.UNIT_ROWS, gemm.UNIT_COLUMNS
-
-
-def cut(pr, tile, batch, row_panels, columns, most=None, units=UNITS):
-    """(unit_panels, row_units, unit_columns, column_units): blocks of at most 126 rows, cut along columns until there are about 16."""
-    width = tile.width
-    row_units = pr.max(pr.ceildiv(row_panels, UNIT_ROWS // tile.rows), 1)
-    unit_panels = pr.ceildiv(row_panels, row_units)
-    column_units = pr.ceildiv(units, pr.max(row_units * batch, 1))
-    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(columns, column_units), width) * width, UNIT_COLUMNS)
-    if most is not None:
-        unit_columns = pr.min(unit_columns, most)
-    return unit_panels, row_units, unit_columns, pr.max(pr.ceildiv(columns, unit_columns), 1)
-
-
 def product(values):
     out = 1
     for v in values:
@@ -308,7 +294,7 @@ def lower_windows(program, dtype, shape, backward, source, filters, target, chan
     width = tile.width
     joined = 0
     # With few channels vectors along them would be mostly empty: then vectors are along pixels, whatever the target's layout
-    few = channels_last and not epilogue and not depthwise(shape) and bool((shape.channels if backward else shape.filters) < FEW_CHANNELS)
+    few = channels_last and not epilogue and not depthwise(shape) and bool((shape.channels if backward else shape.filters) < FEW_COLUMNS)
     channels_last = channels_last and not few
     planes = more_steps = ()
     if not (channels_last or depthwise(shape)):

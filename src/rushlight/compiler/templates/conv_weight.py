@@ -7,8 +7,8 @@ panel, the channels of one tap. Few adjacent channels are brought into planes fi
 from rushlight.compiler.emit.ir import Var
 from rushlight.compiler.templates import pack
 from rushlight.compiler.templates import tile as tiles
-from rushlight.compiler.templates.conv import UNIT_ROWS, UNITS, block_of, cut, depthwise, product
-from rushlight.compiler.templates.gemm import Step
+from rushlight.compiler.templates.conv import block_of, depthwise, product
+from rushlight.compiler.templates.gemm import UNIT_ROWS, UNITS, Step, cut
 from rushlight.compiler.templates.pieces import Internal, Kernel, Module, element, invoke, lane_mask
 from rushlight.compiler.templates.planes import FEW_CHANNELS, adjacent_channels, in_planes
 from rushlight.compiler.templates.tile import Panels, panels_of, tile_of, vector_of

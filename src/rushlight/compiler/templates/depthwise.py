@@ -515,7 +515,7 @@ def lower_windows(program, dtype, shape, ints, phases, source, filters, target, 
         block, room = block_of(pr, extents, taps, [ints[f'advance_{d}'] for d in 'dhw'], shape.dilation, TURNED_BYTES // (lanes * size))
         text, units = windows_text(dtype, channels_last, epilogue=epilogue), count * shape.batch * extents[0] * pr.ceildiv(extents[1], block) * panels
         scratch = conv.product(shape.taps) * 8 + block * extents[2] * 16 + 128 + (room + lanes) * (lanes * size)
-    least = 1 if in_place else pr.ceildiv(units, conv.UNITS)       # units to a call: each prepares tables and clears its room
+    least = 1 if in_place else pr.ceildiv(units, gemm.UNITS)       # units to a call: each prepares tables and clears its room
     work = pr.floordiv(count * shape.batch * conv.product(extents) * shape.groups * (2 * size + conv.product(taps)), pr.max(units, 1))
     run = Step(text, 'depthwise', [(*source.pointer, source.offset), (*target.pointer, target.offset), ('temporary', 0, 0), *extra.pointers],
                own + [block, shape.batch, *extra.ints], list(extra.scalars), pr.select(pr.eq(conv.product(extents) * shape.groups, 0), 0, units),

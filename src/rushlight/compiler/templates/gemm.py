@@ -155,6 +155,18 @@ UNIT_COLUMNS = 64                               # at least; each unit walks down
 UNITS = 16                                      # enough for any cut to be nearly even
 
 
+def cut(pr, tile, batch, row_panels, columns, most=None, units=UNITS):
+    """(unit_panels, row_units, unit_columns, column_units): blocks of at most UNIT_ROWS rows, cut along columns until there are about `units` to share out. most: of columns."""
+    width = tile.width
+    row_units = pr.max(pr.ceildiv(row_panels, UNIT_ROWS // tile.rows), 1)
+    unit_panels = pr.ceildiv(row_panels, row_units)
+    column_units = pr.ceildiv(units, pr.max(row_units * batch, 1))
+    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(columns, column_units), width) * width, UNIT_COLUMNS)
+    if most is not None:
+        unit_columns = pr.min(unit_columns, most)
+    return unit_panels, row_units, unit_columns, pr.max(pr.ceildiv(columns, unit_columns), 1)
+
+
 def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
     """The product as recipe steps: (bytes of each temporary, steps). C's columns must be adjacent or, if its rows are, the
     transposed product is computed: the same chains. Sizes and strides are ints or SymInts; nothing is guarded but C's layout."""
@@ -179,12 +191,7 @@ def lower(program, dtype, batch, m, n, k, a, b, c, epilogue=None):
     k_blocks = pr.max(pr.ceildiv(k, tile.k_block), 1)
     k_block = pr.ceildiv(pr.ceildiv(k, k_blocks), 8) * 8
 
-    # Units: blocks of at most 126 rows, cut further along columns until there are about 16 to share out
-    row_units = pr.ceildiv(panels, UNIT_ROWS // tile.rows)
-    unit_panels = pr.ceildiv(panels, row_units)
-    column_units = pr.ceildiv(UNITS, pr.max(row_units * batch, 1))
-    unit_columns = pr.max(pr.ceildiv(pr.ceildiv(n, column_units), width) * width, UNIT_COLUMNS)
-    column_units = pr.max(pr.ceildiv(n, unit_columns), 1)
+    unit_panels, row_units, unit_columns, column_units = cut(pr, tile, batch, panels, n)
     per_batch = row_units * column_units
 
     pack_b = pr.logical_or(pr.ne(b.strides[2], 1), pr.logical_and(pr.lt(PACK_B_ROWS, m), pr.lt(PACK_B_SIZE, n * k)))

@@ -1,4 +1,4 @@
-"""Windows: where a convolution reads, and packing what it reads for the micro-kernel of gemm.py.
+"""Windows: where a convolution reads, and packing what it reads for the micro-kernel (tile.py).
 
 A *target* pixel takes from a *source* at `pixel * advance + start + tap * tap_move`, zero where that is outside. Forward, the target is the result;
 for the gradient of the input it is the input, and its pixels fall into stride**d *phases*: those of one phase are reached by the
