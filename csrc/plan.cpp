@@ -360,7 +360,9 @@ static RL_APART PyObject* view_output(const Output& o, Tensor* base) {
   // Nothing is recorded of it: no more than the memory and its version are shared.
   if (o.layout->dtype != base->layout->dtype || (!(tls.grad_mode && base->requires_grad) && !base->version)) {
     incref(base->storage);
-    return (PyObject*)tensor_wrap(o.layout, base->storage, base->offset + o.offset);
+    Tensor* out = tensor_wrap(o.layout, base->storage, base->offset + o.offset);
+    if (out) out->bits |= base->bits & T_INFERENCE;
+    return (PyObject*)out;
   }
   ViewSpec spec{ViewKind::AsStrided, {}};
   int n = o.layout->ndim;

@@ -83,3 +83,11 @@ def test_a_retained_gradient_is_a_copy_that_may_be_written():
     h.retain_grad()
     h.t().contiguous().square().sum().backward(create_graph=True)
     assert h.grad.is_contiguous() and h.grad.requires_grad
+
+
+def test_it_is_an_inference_tensor_where_the_incoming_one_is():
+    y = x.sum(1)
+    with rl.inference_mode():
+        incoming = rl.ones(3, 5)
+        assert rl.autograd.grad(y, x, incoming, retain_graph=True)[0].is_inference()
+    assert rl.autograd.grad(y, x, incoming)[0].is_inference()
