@@ -10,6 +10,7 @@
 //  - native ops that write: checks, version bump and history are done here, not by the native function.
 #include "compat.h"
 #include "op.h"
+#include "element.h"
 #include <unordered_map>
 
 namespace rl {
@@ -276,7 +277,14 @@ PyObject* op_compare(int py_op, PyObject* a, PyObject* b) {
   static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
   const Bound& bound = g_operator[S_LT + py_op];
   if (RL_UNLIKELY(!bound.op)) Py_RETURN_NOTIMPLEMENTED;
-  return run_operator(bound, 0, a, b);
+  PyObject* result = run_operator(bound, 0, a, b);
+  if (RL_LIKELY(result != Py_NotImplemented) || py_op != Py_EQ || !is_numpy_array(b)) return result;
+  Tensor* shared = tensor_from_numpy(b, false);      // == takes an array for a tensor, as in torch: both sides would otherwise leave it to Python, which compares identities
+  if (!shared) { PyErr_Clear(); return result; }
+  Py_DECREF(result);
+  result = run_operator(bound, 0, a, (PyObject*)shared);
+  Py_DECREF(shared);
+  return result;
 }
 
 static PyObject* bind_operator(PyObject*, PyObject* args) {
