@@ -444,7 +444,7 @@ static bool writes_for_others(const Call& c) {
 }
 
 static RL_APART bool give_warnings(const Plan* p) {
-  for (const std::string& text : p->recipe->parsed->warnings) if (!warn(nullptr, "%s", text.c_str())) return false;
+  for (const auto& w : p->recipe->parsed->warnings) if (!warn(w.said, "%s", w.text.c_str())) return false;
   return true;
 }
 
