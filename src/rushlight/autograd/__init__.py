@@ -56,9 +56,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not only_inputs:
         from .._C import warn
 
-        warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
-             "of the graph, please "
-             "use torch.autograd.backward.", FutureWarning)
+        warn("only_inputs argument is deprecated: it has no effect, and grad() touches no other leaf. backward() adds to all of them", FutureWarning)
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
