@@ -10,6 +10,7 @@
 //  - native ops that write: checks, version bump and history are done here, not by the native function.
 #include "compat.h"
 #include "op.h"
+#include "element.h"
 #include <unordered_map>
 
 namespace rl {
@@ -272,11 +273,21 @@ PyObject* op_inplace(int slot, PyObject* a, PyObject* b) {
   if (RL_UNLIKELY(!bound.op) || !(bound.op->forms & FORM_INPLACE) || !is_tensor(a)) Py_RETURN_NOTIMPLEMENTED;      // Python then tries the plain operator
   return run_operator(bound, 1, a, b);
 }
+// == takes an array for a tensor, as in torch: both sides would otherwise leave it to Python, which compares identities. `refused` (taken over): what was said to it first.
+static RL_APART PyObject* equal_to_array(PyObject* a, PyObject* array, PyObject* refused) {
+  Tensor* shared = is_numpy_array(array) ? tensor_from_numpy(array, false) : nullptr;
+  if (!shared) { PyErr_Clear(); return refused; }
+  Py_DECREF(refused);
+  PyObject* result = op_compare(Py_EQ, a, (PyObject*)shared);
+  Py_DECREF(shared);
+  return result;
+}
 PyObject* op_compare(int py_op, PyObject* a, PyObject* b) {
   static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
   const Bound& bound = g_operator[S_LT + py_op];
   if (RL_UNLIKELY(!bound.op)) Py_RETURN_NOTIMPLEMENTED;
-  return run_operator(bound, 0, a, b);
+  PyObject* result = run_operator(bound, 0, a, b);
+  return RL_UNLIKELY(result == Py_NotImplemented) && py_op == Py_EQ ? equal_to_array(a, b, result) : result;
 }
 
 static PyObject* bind_operator(PyObject*, PyObject* args) {

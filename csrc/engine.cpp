@@ -305,8 +305,9 @@ static bool run_tensor_hooks(Node* n, Tensor** grads) {
     if (!grads[slot]) continue;
     Tensor* t = (Tensor*)weak_target(n->extra->retained[r].tensor);
     if (!t) continue;
-    PyObject* kept = (PyObject*)grads[slot];
-    if (t->grad) kept = op_binary(S_ADD, t->grad, kept); else Py_INCREF(kept);
+    // A contiguous copy: its owner may write it, and others still read the gradient, which may be an expanded view besides.
+    PyObject* kept = t->grad ? op_binary(S_ADD, t->grad, (PyObject*)grads[slot]) : is_sparse(grads[slot]) ? call_method(grads[slot], "clone") :
+                     (PyObject*)call_op(op_find("clone"), {grads[slot]}, {}, {(uint64_t)MemoryFormat::Contiguous});
     if (kept) { PyObject* old = t->grad; t->grad = kept; Py_XDECREF(old); }
     Py_DECREF((PyObject*)t);
     if (!kept) return false;

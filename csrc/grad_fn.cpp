@@ -310,6 +310,10 @@ static bool add_root(const GradPlace& root, PyObject* given, Py_ssize_t index, G
     if (!g) return false;
   } else if (is_tensor(given)) {
     g = (Tensor*)given;
+    if (RL_UNLIKELY(tls.guard & G_MODE) && g->dict && PyDict_GetItemString(g->dict, "_batches")) {
+      raise(PyExc_RuntimeError, "backward() called inside a functorch transform: the gradient stands for the many examples of vmap, and a leaf has one .grad. func.grad, func.vjp and autograd.grad give gradients there");
+      return false;
+    }
     if (root.layout && !check_gradient(root.layout, g, index)) return false;
     if (root.layout && g->layout->dtype != root.layout->dtype) {
       g = (Tensor*)PyObject_CallMethod(given, "to", "O", dtype_object(root.layout->dtype));

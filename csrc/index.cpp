@@ -260,8 +260,9 @@ static int native_masked_select(Call& c, PyObject** outs, int) {
 // ------------------------------------------------------------------------------------------------------ parsing the key
 static const char* ZERO_DIM = "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number";
 
-static bool is_integer(PyObject* o) {      // Python and numpy integers, not bools
-  return (PyLong_Check(o) && !PyBool_Check(o)) || (!PyLong_Check(o) && is_numpy_scalar(o) && PyIndex_Check(o));
+static bool is_integer(PyObject* o) {      // Python and numpy integers, not bools; what passes for an integer by its __index__
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  return PyIndex_Check(o) && !is_tensor(o) && (is_numpy_scalar(o) || !PySequence_Check(o));
 }
 
 static bool integer_of(PyObject* o, int64_t* out) {
@@ -553,6 +554,7 @@ static bool write_number(Tensor* target, PyObject* value) {
     bump_version(target);
     return true;
   }
+  if (!refuse_self_overlap(target)) return false;      // fill_ itself allows it, as torch's does
   PyObject* done = call_method((PyObject*)target, "fill_", value);
   Py_XDECREF(done);
   return done != nullptr;

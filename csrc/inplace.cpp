@@ -27,7 +27,7 @@ static Overlap overlap_of(const Tensor* a, const Tensor* b) {
   return dense ? Overlap::Partial : Overlap::Unknown;
 }
 
-static bool refuse_self_overlap(const Tensor* t) {
+bool refuse_self_overlap(const Tensor* t) {
   if (RL_LIKELY(t->layout->flags & L_DENSE) || !layout_self_overlaps(t->layout)) return true;
   raise(PyExc_RuntimeError, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.");

@@ -2,6 +2,7 @@
 #include "runtime.h"
 #include "compat.h"
 #include <cstdarg>
+#include <unordered_map>
 
 namespace rl {
 
@@ -42,21 +43,30 @@ static int caller_level() {
 
 bool warn(bool* said, const char* format, ...) {
   if (said && *said && !g_warn_always) return true;
-  if (said) *said = true;
+  if (said) *said = true;                      // before: a handler of warnings may call what warns
   va_list args;
   va_start(args, format);
   PyObject* text = PyUnicode_FromFormatV(format, args);
   va_end(args);
   const char* words = text ? PyUnicode_AsUTF8(text) : nullptr;
   bool good = words && PyErr_WarnEx(PyExc_UserWarning, words, caller_level()) == 0;
+  if (said && !good) *said = false;            // an error stands for a call that was not made: the next is refused as well
   Py_XDECREF(text);
   return good;
 }
 
-static PyObject* py_warn(PyObject*, PyObject* args) {
+bool* said_before(const std::string& text) {
+  static std::unordered_map<std::string, bool> said;
+  return &said[text];
+}
+
+static PyObject* py_warn(PyObject*, PyObject* args, PyObject* kwargs) {
+  static const char* NAMES[] = {"text", "category", "once", nullptr};
   const char* text;
   PyObject* category = PyExc_UserWarning;
-  if (!PyArg_ParseTuple(args, "s|O:warn", &text, &category) || PyErr_WarnEx(category, text, caller_level()) < 0) return nullptr;
+  int once = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|Op:warn", (char**)NAMES, &text, &category, &once)) return nullptr;
+  if (once ? !warn(said_before(text), "%s", text) : PyErr_WarnEx(category, text, caller_level()) < 0) return nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* set_warn_always(PyObject*, PyObject* on) {
@@ -136,7 +146,8 @@ static PyObject* module_stats(PyObject*, PyObject*) {
 
 static PyMethodDef methods[] = {
   {"stats", module_stats, METH_NOARGS, "stats() -> dict\n\nThe runtime's counters: layouts, plans, hits, misses, evictions …"},
-  {"warn", py_warn, METH_VARARGS, "warn(text, category=UserWarning)\n\nWarn at the line of the program that called into the library, however deep in it this is."},
+  {"warn", (PyCFunction)(void*)py_warn, METH_VARARGS | METH_KEYWORDS, "warn(text, category=UserWarning, once=False)\n\nWarn at the line of the program that called into the library, however deep in it this is. "
+   "once: a UserWarning, the first time in a process only."},
   {"set_warn_always", set_warn_always, METH_O, "set_warn_always(b)\n\nWhether what is said once a process is said every time."},
   {"is_warn_always_enabled", is_warn_always, METH_NOARGS, "is_warn_always_enabled() -> bool"},
   {nullptr}};

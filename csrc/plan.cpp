@@ -360,7 +360,9 @@ static RL_APART PyObject* view_output(const Output& o, Tensor* base) {
   // Nothing is recorded of it: no more than the memory and its version are shared.
   if (o.layout->dtype != base->layout->dtype || (!(tls.grad_mode && base->requires_grad) && !base->version)) {
     incref(base->storage);
-    return (PyObject*)tensor_wrap(o.layout, base->storage, base->offset + o.offset);
+    Tensor* out = tensor_wrap(o.layout, base->storage, base->offset + o.offset);
+    if (out) out->bits |= base->bits & T_INFERENCE;
+    return (PyObject*)out;
   }
   ViewSpec spec{ViewKind::AsStrided, {}};
   int n = o.layout->ndim;
@@ -442,7 +444,7 @@ static bool writes_for_others(const Call& c) {
 }
 
 static RL_APART bool give_warnings(const Plan* p) {
-  for (const std::string& text : p->recipe->parsed->warnings) if (!warn(nullptr, "%s", text.c_str())) return false;
+  for (const auto& w : p->recipe->parsed->warnings) if (!warn(w.said, "%s", w.text.c_str())) return false;
   return true;
 }
 

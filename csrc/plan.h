@@ -49,7 +49,8 @@ struct Parsed {
   PyObject* backward = nullptr;            // the key, or null
   Op* backward_op = nullptr;               // borrowed (ops live for ever)
   std::string node;
-  std::vector<std::string> warnings;       // given at every call, before anything runs
+  struct Warning { std::string text; bool* said; };               // said: null, or given once a process
+  std::vector<Warning> warnings;           // given at every call, before anything runs
   bool once = false;                       // backward frees the node even if it keeps nothing: a second one is refused, as torch does
   bool unreached = false;                  // gradients that the backward leaves out do not exist (None) instead of being zero
   uint64_t constant = 0;                   // bit j: output j has no gradient, though its dtype could have one

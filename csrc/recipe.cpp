@@ -215,7 +215,10 @@ static bool read_recipe(PyObject* data, PyObject* kernels, Parsed* p) {
     int32_t size = PySequence_Size(o) > 2 ? r.slot(r.at(o, 2, "errors"), "errors") : -1;
     p->errors.push_back({exception, r.text(r.at(o, 1, "errors"), "errors"), size});
   });
-  r.each(field("warnings"), "warnings", [&](PyObject* o) { p->warnings.push_back(r.text(o, "warnings")); });
+  r.each(field("warnings"), "warnings", [&](PyObject* o) {
+    std::string text = r.text(r.at(o, 0, "warnings"), "warnings");
+    p->warnings.push_back({text, r.integer(r.at(o, 1, "warnings"), "warnings") ? said_before(text) : nullptr});
+  });
   r.each(field("saves"), "saves", [&](PyObject* o) {
     const char* s = r.text(r.at(o, 0, "saves"), "saves");
     SaveKind k = !strcmp(s, "arg") ? SaveKind::Arg : !strcmp(s, "output") ? SaveKind::Output : SaveKind::Hidden;

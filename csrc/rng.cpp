@@ -182,10 +182,7 @@ static bool begin_fill(Tensor* self, bool* write) {
   const Layout* l = self->layout;
   *write = false;
   if (!flush_recorded()) return false;
-  if (layout_self_overlaps(l)) {
-    raise(PyExc_RuntimeError, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.");
-    return false;
-  }
+  if (!refuse_self_overlap(self)) return false;
   Tensor* base = view_base(self);
   if (tls.grad_mode && (self->requires_grad || (base && base->requires_grad))) {
     // The gradient of what was there is zero, exactly as zero_'s: let it do the tape's checks and rewrite the history.

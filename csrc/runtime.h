@@ -338,6 +338,7 @@ void native_kernel_register(const char* name, Kernel);              // plan.cpp 
 PyObject* raise(PyObject* type, const char* format, ...);      // returns nullptr
 // A warning at the line of the program that called into the library. said: null, or what remembers that it was given (once a process, unless set_warn_always). False: it became an error.
 bool warn(bool* said, const char* format, ...);
+bool* said_before(const std::string& text);                    // what remembers it of a warning that is known by its text; lives for ever
 void stat_register(const char* name, const int64_t* value);    // a counter that _C.stats() shows; each file registers its own in init_*
 std::string ints_text(const int64_t*, int n);                  // "[2, 3]"
 std::string shape_text(const Layout*);                         // "[2, 3]"

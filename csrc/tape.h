@@ -145,6 +145,7 @@ struct ViewInfo {
   const char* function;    // multi-output: of what ("Unbind")
 };
 inline Tensor* view_base(const Tensor* t) { return t->view ? t->view->base : nullptr; }        // borrowed
+bool refuse_self_overlap(const Tensor* written);                   // false and torch's error if some element is reachable by two indices (inplace.cpp)
 void view_release(Tensor*);                   // tensor.cpp's dealloc: drops t->view
 void view_mark_multi_output(Tensor* view, int output, const char* function);    // unbind, split, chunk …: function is "Unbind", "Split", a literal
 // One view step as a node needs it. CopySlices: the whole way from the base to the written view, and who wrote.

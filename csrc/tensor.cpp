@@ -305,10 +305,11 @@ static int put_data(PyObject* o, PyObject* value, void*) {
 static bool mode_sees() { return RL_UNLIKELY(tls.guard & G_MODE); }
 static PyObject* called(PyObject* o, const char* op) { return PyObject_CallOneArg((PyObject*)op_face(op_find(op), false, 0), o); }
 static bool warn_no_dims(const Tensor* t, const char* name) {
-  return t->layout->ndim || warn(nullptr, "Tensor.%s of a tensor without dimensions is deprecated: there is nothing to transpose", name);
+  return t->layout->ndim || warn(said_before(name), "Tensor.%s of a tensor without dimensions is deprecated: there is nothing to transpose", name);
 }
 static PyObject* get_transposed(PyObject* o, void*) {
-  if (RL_UNLIKELY(self_of(o)->layout->ndim != 2) && (!warn_no_dims(self_of(o), "T") || (self_of(o)->layout->ndim && !warn(nullptr,
+  static bool said = false;
+  if (RL_UNLIKELY(self_of(o)->layout->ndim != 2) && (!warn_no_dims(self_of(o), "T") || (self_of(o)->layout->ndim && !warn(&said,
       "Tensor.T of a tensor of %d dimensions is deprecated, since it turns all of them around: x.permute(*range(x.ndim - 1, -1, -1)) does the same, x.mT turns the last two", self_of(o)->layout->ndim)))) return nullptr;
   if (!mode_sees()) return (PyObject*)view_reversed(self_of(o));
   int n = self_of(o)->layout->ndim;

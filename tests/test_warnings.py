@@ -1,4 +1,4 @@
-"""What the library warns of: at the user's line, each call, by Python's filters; and that a call which warns is otherwise like any other."""
+"""What the library warns of: at the user's line, each call or once a process as torch does, by Python's filters; and that a call which warns is otherwise like any other."""
 import inspect
 import warnings
 
@@ -34,8 +34,15 @@ WARNED = {
 }
 
 
+@pytest.fixture
+def warn_always():
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
 @pytest.mark.parametrize("name", WARNED)
-def test_every_call_warns_at_the_users_line(name):
+def test_every_call_warns_at_the_users_line(name, warn_always):
     call = WARNED[name]
     said = heard(call, times=3)
     assert len(said) >= 3, "a plan that is replayed warns as the first call does"
@@ -57,7 +64,26 @@ def test_no_warning_without_a_reason(name):
     assert not heard(NOT_WARNED[name], times=2)
 
 
-def test_python_filters_decide():
+# What torch says once a process: those of its operators, where they are not about numbers that come out otherwise than meant.
+ONCE = ["T", "T of nothing", "complex to real", "cholesky", "lu", "cross", "same", "scatter", "uint8 condition", "meshgrid"]
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_once_a_process(name):
+    heard(WARNED[name])
+    assert not heard(WARNED[name], times=2)
+
+
+def test_what_became_an_error_was_not_said():
+    call = lambda: torch.chain_matmul(rows.T, rows)          # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match="chain_matmul"): call()
+    assert [len(heard(call)) for _ in range(2)] == [1, 0]
+
+
+def test_python_filters_decide(warn_always):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="target's size"): F.mse_loss(rows, row)
@@ -88,7 +114,7 @@ def test_compiled_functions_warn_when_they_are_recorded():
     assert len(heard(lambda: compiled(rows, row), times=3)) == 3
 
 
-def test_once_a_process_unless_told_otherwise():
+def test_warn_always_overrides_once():
     frozen = np.zeros(3)
     frozen.setflags(write=False)
     heard(lambda: torch.from_numpy(frozen))

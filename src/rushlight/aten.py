@@ -170,8 +170,7 @@ def range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, devic
     if layout is not None: _need_strided("range", layout)
     from ._C import warn
     from .functions import arange
-    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
-         "Instead, use torch.arange, which produces values in [start, end).", UserWarning)
+    warn("torch.range is deprecated: it includes its end, unlike Python's range. arange leaves it out")
     if end is None: raise TypeError('range() missing 1 required positional arguments: "end"')
     if not step: raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0: raise RuntimeError("upper bound and lower bound inconsistent with step sign")

@@ -98,7 +98,7 @@ def set_default_dtype(d):
 def set_default_tensor_type(t):
     """The old name: `set_default_tensor_type(torch.DoubleTensor)`."""
     from .tensor import _TYPE_NAMES
-    _C.warn("set_default_tensor_type is deprecated: set_default_dtype and set_default_device say both parts of it")
+    _C.warn("set_default_tensor_type is deprecated: set_default_dtype and set_default_device say both parts of it", once=True)
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
     set_default_dtype(_TYPE_NAMES[name.rpartition(".")[2]])
 

@@ -389,7 +389,7 @@ def meshgrid(*tensors, indexing=None):
         tensors = tuple(tensors[0])
     if indexing is None:
         from ._C import warn
-        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        warn("torch.meshgrid: indexing= is not given and 'ij' is taken; it is to become obligatory.", once=True)
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')

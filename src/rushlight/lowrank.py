@@ -52,7 +52,7 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 def lu(A, pivot=True, get_infos=False, out=None):
     """LU with row exchanges, packed, and the pivots; with get_infos also LAPACK's info. linalg.lu_factor is the newer form."""
-    _C.warn("lu is deprecated: linalg.lu_factor (linalg.lu_factor_ex for get_infos=True) takes its place")
+    _C.warn("lu is deprecated: linalg.lu_factor (linalg.lu_factor_ex for get_infos=True) takes its place", once=True)
     found = _op("linalg_lu_factor_ex")(A, pivot=pivot, check_errors=False)
     found = tuple(found) if get_infos else tuple(found)[:2]
     if out is None: return found

@@ -184,7 +184,7 @@ def _contracted(operands, inputs, result):
 # --------------------------------------------------------------------------------------------------------------- the others
 def chain_matmul(*matrices, out=None):
     """The product of matrices in the order that needs the fewest multiplications; `linalg.multi_dot` is its newer name."""
-    _C.warn("chain_matmul is deprecated: linalg.multi_dot([a, b, ...]) does the same")
+    _C.warn("chain_matmul is deprecated: linalg.multi_dot([a, b, ...]) does the same", once=True)
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for m in matrices:

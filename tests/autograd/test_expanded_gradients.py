@@ -62,3 +62,32 @@ def test_through_further_operators_and_compile():
     found = rl.autograd.grad(rl.nn.functional.conv2d(conv, weight).sum(), [conv, weight])
     dense = rl.autograd.grad(rl.nn.functional.conv2d(conv, weight), [conv, weight], rl.ones(1, 3, 2, 2))
     assert all(rl.equal(a, b) for a, b in zip(found, dense)), "an expanded gradient gives the bits of a dense one"
+
+
+def test_a_retained_gradient_is_a_copy_that_may_be_written():
+    h = rl.ones(2, 3, requires_grad=True) * 2
+    s = h.sum()
+    h.retain_grad(), s.retain_grad()
+    s.backward()
+    assert h.grad.stride() == (3, 1)
+    rl.nn.utils.clip_grad_norm_([h], 1.0)
+    h.grad.mul_(3)
+    leaf = rl.ones(1, requires_grad=True)
+    h = leaf * 2
+    s = h.sum()
+    h.retain_grad(), s.retain_grad()
+    s.backward()
+    h.grad.mul_(3)
+    assert (h.grad.item(), s.grad.item(), leaf.grad.item()) == (3, 1, 2), "what is written to one of them is not seen in the others"
+    h = rl.ones(2, 3, requires_grad=True) * 2
+    h.retain_grad()
+    h.t().contiguous().square().sum().backward(create_graph=True)
+    assert h.grad.is_contiguous() and h.grad.requires_grad
+
+
+def test_it_is_an_inference_tensor_where_the_incoming_one_is():
+    y = x.sum(1)
+    with rl.inference_mode():
+        incoming = rl.ones(3, 5)
+        assert rl.autograd.grad(y, x, incoming, retain_graph=True)[0].is_inference()
+    assert rl.autograd.grad(y, x, incoming)[0].is_inference()

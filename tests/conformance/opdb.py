@@ -19,7 +19,7 @@ from torch.testing._internal import common_methods_invocations as invocations
 import rushlight as rl
 from rushlight import registry
 
-torch.set_warn_always(True)                            # what torch says once a process is otherwise heard by the first test only
+for module in (torch, rl): module.set_warn_always(True)            # what is said once a process is otherwise heard by the first test only
 
 # In half precision torch's gradients round every intermediate value. They are compared with its float32 gradients instead: rtol, and atol beside the
 # largest of them.

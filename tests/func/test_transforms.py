@@ -148,3 +148,26 @@ def test_batch_norms_without_statistics_and_other_helpers():
     doubled = rl.func.functionalize(lambda a: a.mul_(2))
     assert doubled(x) is x and x[0, 0, 1].item() == 2
     with pytest.raises(RuntimeError, match="received invalid argument for remove=views"): rl.func.functionalize(doubled, remove="views")
+
+
+# --------------------------------------------------------------------- vmap of what was differentiated outside
+def test_vmap_of_the_function_of_vjp_and_of_linearize():
+    w, x, _ = tensors()
+    out, back = vjp(lambda w, x: (w * x).sin(), w, x)
+    marks = rl.randn(6, *out.shape)
+    for batched, single in zip(vmap(back)(marks), zip(*[back(m) for m in marks])): close(batched, rl.stack(single))
+    close(vmap(vmap(back))(marks[None])[0][0], vmap(back)(marks)[0])
+    out, forth = linearize(lambda x: (w * x).sin(), x)
+    tangents = rl.randn(6, 4)
+    close(vmap(forth)(tangents), rl.stack([forth(t) for t in tangents]))
+    close(grad(lambda w: vmap(vjp(lambda x: (w * x).sin(), x)[1])(marks)[0].sum())(w), grad(lambda w: sum(vjp(lambda x: (w * x).sin(), x)[1](m)[0].sum() for m in marks))(w))
+
+
+def test_autograd_in_vmap_of_a_graph_made_outside():
+    x = rl.arange(6.0).reshape(2, 3).requires_grad_()
+    y = (x * x).sum(1)
+    found = vmap(lambda g: rl.autograd.grad(y, x, g, retain_graph=True)[0] * g.sum())(rl.eye(2))
+    assert rl.equal(found, rl.autograd.grad(y, x, rl.eye(2), is_grads_batched=True, retain_graph=True)[0])
+    for call in (lambda g: y.backward(g), lambda g: rl.autograd.backward(y, g)):
+        with pytest.raises(RuntimeError, match="backward\\(\\) called inside a functorch transform"): vmap(call)(rl.eye(2))
+    assert x.grad is None

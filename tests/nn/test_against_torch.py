@@ -44,7 +44,7 @@ for _name in PLAIN:
 
 
 def both(function):
-    """The function run with each library from one seed; exceptions and warnings are results too."""
+    """The function run with each library from one seed; exceptions are results too, and so are warnings: category and first words."""
     results = []
     for library in (rl, torch):
         library.manual_seed(7)
@@ -54,7 +54,7 @@ def both(function):
                 value = function(library)
             except Exception as error:
                 value = f"{type(error).__name__}: {error}"
-        results.append((value, [f"{w.category.__name__}: {w.message}" for w in caught]))
+        results.append((value, [(w.category.__name__, *str(w.message).split()[:2]) for w in caught]))
     return results
 
 

@@ -162,3 +162,20 @@ def test_orders_of_norms():
 
 def test_numpy_truth_is_a_float_among_numbers():
     assert (rl.arange(2) + np.bool_(True)).dtype is rl.float32
+
+
+def test_what_passes_for_an_integer_is_an_index():
+    class One:
+        def __index__(self): return 1
+    x = rl.arange(6).reshape(2, 3)
+    assert x[One()].tolist() == [3, 4, 5] and x[0, One()].item() == 1 and x[One():].shape == (1, 3)
+    x[One()] = 7
+    x[0, One()] = 8
+    assert x.tolist() == [[0, 8, 2], [7, 7, 7]]
+
+
+def test_equality_with_an_array_is_elementwise():
+    x = rl.arange(3.0)
+    for found in (x == np.array(1.0), np.array([1.0]) == x): assert isinstance(found, rl.Tensor) and found.tolist() == [False, True, False]
+    assert (x == np.array(["a"])) is False
+    with pytest.raises(RuntimeError, match="must match"): x == np.arange(4.0)      # noqa: B015

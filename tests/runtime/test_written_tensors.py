@@ -30,9 +30,10 @@ def test_one_value_may_be_written_to_an_expanded_tensor():
     assert x.tolist() == [[0], [0]]
     x.expand(2, 3).fill_(7)
     assert x.tolist() == [[7], [7]]
-    x.expand(2, 3)[1] = 5                                              # assignment of a number fills
+    x.expand(2, 3)[1, 1] = 5                                           # one element, though others are the same
     assert x.tolist() == [[7], [5]]
-    for write in (rl.Tensor.tanh_, lambda t: t.mul_(2), lambda t: t.copy_(rl.ones(3))):
+    for write in (rl.Tensor.tanh_, lambda t: t.mul_(2), lambda t: t.copy_(rl.ones(3)), lambda t: t.__setitem__(1, 5), lambda t: t.__setitem__((slice(None), slice(2)), 5),
+                  lambda t: t.__setitem__(slice(None), 5)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"): write(x.expand(2, 3))
 
 

@@ -56,13 +56,17 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not only_inputs:
         from .._C import warn
 
-        warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
-             "of the graph, please "
-             "use torch.autograd.backward.", FutureWarning)
+        warn("only_inputs argument is deprecated: it has no effect, and grad() touches no other leaf. backward() adds to all of them", FutureWarning)
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     gradients = None if grad_outputs is None else _as_tuple(grad_outputs)
+    level = _varying(gradients)
+    if level is not None:
+        batches = [None if g is None else level.whole(g) for g in gradients]
+        with _C.without_mode():
+            results = grad(outputs, inputs, batches, retain_graph, create_graph, allow_unused=allow_unused, is_grads_batched=True, materialize_grads=materialize_grads)
+        return tuple(None if result is None else level.wrap(result) for result in results)
     if is_grads_batched:
         return _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
     results = _C.run_graph(outputs, gradients, create_graph if retain_graph is None else retain_graph, create_graph, inputs,
@@ -72,6 +76,12 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(_zeros_like(x, create_graph) if result is None else result for x, result in zip(inputs, results))
     return results
+
+
+def _varying(gradients):
+    """The level of vmap under way, if a gradient stands for one of each of its examples."""
+    level = _C.top_mode() if gradients else None
+    return level if hasattr(level, "batch_of") and any(g is not None and level.batch_of(g) is not None for g in gradients) else None
 
 
 def _grad_of_rows(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads) -> tuple:

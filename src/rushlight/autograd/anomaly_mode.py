@@ -18,8 +18,7 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
         self.check_nan = check_nan
-        warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-             "debugging.")
+        warn("Anomaly Detection has been enabled: every call keeps its traceback and every gradient is looked at, which takes time. It is for finding errors.")
 
     def __enter__(self) -> None:
         self.before = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled()
@@ -54,8 +53,7 @@ def _report(name: str, metadata: dict | None) -> None:
     """The runtime calls this when the node `name` failed: where its forward was called."""
     stack = (metadata or {}).get("traceback_")
     if stack is None:
-        warn(f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for "
-             f"more information.")
+        warn(f"Error detected in {name}. Its forward was called before anomaly detection was on, so where is not known: put both passes into detect_anomaly().")
         return
     warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}")
     while (metadata := metadata.get("parent_")) is not None:

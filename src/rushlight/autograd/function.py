@@ -40,9 +40,7 @@ class FunctionCtx:
     def mark_shared_storage(self, *pairs) -> None:
         from .._C import warn
 
-        warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to "
-             "`set_()` are not tracked",
-             FutureWarning)
+        warn("mark_shared_storage is deprecated: which tensors share memory is known without it (unless set_() changes it)", FutureWarning)
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):

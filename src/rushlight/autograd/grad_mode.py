@@ -49,9 +49,7 @@ def _wrap_generator(make_context: Callable[[], Any], function: Callable) -> Call
 def _decorate(make_context: Callable[[], Any], function: Any) -> Any:
     if isinstance(function, type):
         warn(
-            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
-            "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else. "
-            f"(class {function.__name__})", FutureWarning)
+            f"Decorating classes is deprecated: it reaches only the making of a {function.__name__}, that is __init__, which can be decorated itself. Decorate functions or methods.", FutureWarning)
         function.__init__ = _decorate(make_context, function.__init__)
         return function
     code = getattr(function, "__code__", None)         # not inspect.isgeneratorfunction: that import costs a tenth of ours

@@ -144,8 +144,7 @@ def gradcheck(func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
     for i, x in enumerate(variables):
         if str(x.dtype) not in ("torch.float64", "torch.complex128"):
-            warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely "
-                 "fail if all the inputs are not of double precision floating point or complex.")
+            warn(f"Input #{i} requires gradient and is not of double precision: differences of nearby values are then too coarse, and the check is likely to fail. x.double() is precise enough.")
         x.retain_grad()
     outputs = func(*inputs)
     results = [y for y in _tensors(outputs) if isinstance(y, Tensor)]

@@ -36,7 +36,7 @@ class Tracing:
         self.result_dtype = []          # of the operators being inlined, innermost last
         self.device = None
         self.strides = {}               # of the nodes that are arguments
-        self.warnings = []              # what the call says each time it is made (warn)
+        self.warnings = []              # what the call says when it is made (warn)
 
 
 @contextmanager
@@ -701,17 +701,17 @@ def conv_weight(x, y, stride, padding, dilation, groups, size):
     return _convolution('conv_weight', x, y, stride, padding, dilation, groups, size, (groups, x.shape[1] // groups, product(size), y.shape[1] // groups))
 
 
-def warn(text):
-    """The call gives this warning (a UserWarning, at the user's line) each time, before anything runs. What a body found out about sizes on the way here is guarded, so it holds whenever the warning
+def warn(text, once=False):
+    """The call gives this warning (a UserWarning, at the user's line) each time, or once a process, before anything runs. What a body found out about sizes on the way here is guarded, so it holds whenever the warning
     is given; the text itself names no sizes."""
     said = current().warnings
-    if text not in said: said.append(text)
+    if (text, int(once)) not in said: said.append((text, int(once)))
 
 
 def lose_parts(x, dtype):
     """Warns where complex numbers become real ones, if there are any. Whether they are zero (bool) is asked of both parts."""
     if _complex(x.dtype) and not _complex(dtype) and dtype != 'b1' and not any(isinstance(s, int) and s == 0 for s in x.shape):
-        warn('A complex number becomes a real one here: its imaginary part is left out (x.real says that it is meant)')
+        warn('A complex number becomes a real one here: its imaginary part is left out (x.real says that it is meant)', once=True)
 
 
 def check(index, lo, hi, error, underived=None):

@@ -55,8 +55,7 @@ class Distribution:
                 arg_constraints = self.arg_constraints
             except NotImplementedError:
                 arg_constraints = {}
-                warn(f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution "
-                     "with `validate_args=False` to turn off validation.")
+                warn(f"{self.__class__} does not define `arg_constraints`, so its arguments go unchecked; arg_constraints = {{}} or validate_args=False says that this is meant")
             for param, constraint in arg_constraints.items():
                 if constraints.is_dependent(constraint):
                     continue
@@ -153,8 +152,7 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warn(f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution with "
-                 "`validate_args=False` to turn off validation.")
+            warn(f"{self.__class__} does not define `support`, so values go unchecked; validate_args=False says that this is meant")
             return
         if support is None:
             raise AssertionError("support is None")

@@ -228,7 +228,7 @@ class Wishart(ExponentialFamily):
                                           else _precision_to_scale_tril(precision_matrix))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         if self.df.lt(event_shape[-1]).any():
-            warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
+            warn("Low df values detected: below the dimension of the matrices (df > ndim - 1 is allowed) samples are often singular.")
         self._chi2 = Chi2(df=self.df.unsqueeze(-1) - rl.arange(event_shape[-1], dtype=matrix.dtype).expand(batch_shape + (-1,)))
 
     def _full(self, matrix): return matrix.expand(self._batch_shape + self._event_shape)

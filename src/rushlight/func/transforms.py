@@ -40,6 +40,11 @@ def pulled(outputs, leaves, cotangents, keep):
     """The gradients of outputs with respect to leaves. keep: they are differentiated again."""
     level = _C.top_mode()
     if isinstance(level, Batch):
+        if all(level.batch_of(x) is None for x in leaves):         # the graph was made outside (vmap of vjp's function): the cotangents of each example go through it
+            varying = [level.whole(c) for c in cotangents]
+            with _C.without_mode():
+                rows = [pulled(outputs, leaves, [c[i] for c in varying], keep) for i in range(level.size)]
+                return [level.wrap(_op("stack")(column)) for column in zip(*rows)]
         batches = [[level.whole(t) for t in ts] for ts in (outputs, leaves, cotangents)]
         with _C.without_mode(): return [level.wrap(g) for g in pulled(*batches, keep)]
     if isinstance(level, forward_ad.Level):

@@ -169,24 +169,12 @@ def _feature_drop(name: str, ranks: tuple[int, int], input: Tensor, p: float, tr
     _check_probability(p)
     rank = input.dim()
     if rank not in ranks:
-        detail = (f"Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future release. "
-                  f"To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists to provide "
-                  f"channel-wise dropout on inputs with {ranks[1] - 2} spatial dimensions, a channel dimension, and an optional batch "
-                  "dimension "
-                  f"(i.e. {ranks[0]}D or {ranks[1]}D inputs).")
         if name == "dropout1d":
-            raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
-                               "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
-                               "dimension "
-                               "(i.e. 2D or 3D inputs).")
-        warn(detail)
+            raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input: channels, with one dimension of space each, and perhaps a batch of them")
+        warn(f"{name}: Received a {rank}-D input, of which it drops whole entries of the second dimension. That is deprecated: {ranks[0]} dimensions are channels of {ranks[0] - 1}-D space, {ranks[1]} a batch "
+             "of those. dropout takes any.")
     if name == "dropout2d" and rank == 3:
-        warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
-             "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
-             "interpret the "
-             "input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
-             "please "
-             "switch to using dropout1d instead.")
+        warn("dropout2d: Received a 3-D input, which is taken for (N, C, L). As one image (C, H, W) it would mean something else, and is to: dropout1d says that (N, C, L) is meant.")
         return _channel_dropout(input, p, training, inplace)
     if rank == ranks[0]:                            # one sample: give it a batch dimension for the draw
         result = _channel_dropout(input.unsqueeze(0), p, training, False).squeeze(0)

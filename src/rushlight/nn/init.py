@@ -76,7 +76,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.")
+        warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_: so far out in the tail the values are not distributed as they should be.")
     root2 = math.sqrt(2.0)
     mass = (1.0 + math.erf((b - mean) / std / root2)) / 2.0 - (1.0 + math.erf((a - mean) / std / root2)) / 2.0
     with rl.no_grad():

@@ -340,6 +340,7 @@ def upsample_bilinear(input: Tensor, size=None, scale_factor=None) -> Tensor:
 # -------------------------------------------------------------------------------------------------------------------- grids
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+_CORNERS = "Default grid_sample and affine_grid behavior is align_corners=False, where old programs (before torch 1.3) mean True: -1 and 1 are then the middles of the outer pixels. Say which."
 
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
@@ -349,8 +350,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
     if align_corners is None:
-        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
-             "behavior is desired. See the documentation of grid_sample for details.")
+        warn(_CORNERS)
         align_corners = False
     sampler = rl.grid_sampler_3d if input.dim() == 5 else rl.grid_sampler_2d
     return sampler(input, grid, GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode], align_corners)
@@ -359,8 +359,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 def affine_grid(theta: Tensor, size, align_corners: bool | None = None) -> Tensor:
     """The grid of affine maps theta (N, 2, 3) or (N, 3, 4), for `grid_sample`, over an output of the given size."""
     if align_corners is None:
-        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old "
-             "behavior is desired. See the documentation of grid_sample for details.")
+        warn(_CORNERS)
         align_corners = False
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")

@@ -390,7 +390,7 @@ def cross(self, other, dim):
         if not found:
             raise RuntimeError("no dimension of size 3 in input")
         dim = found[0]
-        T.warn("cross() without a dim is deprecated: it takes the first dimension of size 3. Say dim=, or take linalg.cross, whose dim is -1.")
+        T.warn("cross() without a dim is deprecated: it takes the first dimension of size 3. Say dim=, or take linalg.cross, whose dim is -1.", once=True)
     return linalg_cross(self, other, dim=dim)
 
 

@@ -167,7 +167,7 @@ def _named_padding(input, weight, bias, stride, padding, dilation, groups):
     _check_shapes(input, weight, bias, groups, False)
     before = [d * (k - 1) // 2 for d, k in zip(dilation, weight.shape[2:])]
     if any(d % 2 == 1 and k % 2 == 0 for d, k in zip(dilation, weight.shape[2:])):
-        T.warn("padding='same' with an even kernel and an odd dilation pads one more at the end than at the beginning (elsewhere that costs a copy of the input)")
+        T.warn("padding='same' with an even kernel and an odd dilation pads one more at the end than at the beginning (elsewhere that costs a copy of the input)", once=True)
     return _forward(input, weight, bias, stride, before, dilation, groups, list(input.shape[2:]))
 
 

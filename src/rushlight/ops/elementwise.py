@@ -699,7 +699,7 @@ def where(condition, self, other):
     """`self` where the condition holds, `other` elsewhere. With the condition alone: the positions where it holds, a tensor for each dimension."""
     if condition.dtype not in ("b1", "u8"):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {T.dtype_word(condition.dtype)}")
-    if condition.dtype == "u8": T.warn("where(): a condition of dtype uint8 is deprecated; it should be of dtype bool")
+    if condition.dtype == "u8": T.warn("where(): a condition of dtype uint8 is deprecated; it should be of dtype bool", once=True)
     dtype = T.promote(self, other)
     return T.where(truth(condition), T.cast(self, dtype), T.cast(other, dtype))
 

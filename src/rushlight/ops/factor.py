@@ -83,7 +83,7 @@ def divide_right(b, a, is_upper, unitriangular=False): return linalg_solve_trian
     layout="columns", node="TriangularSolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("triangular_solve"))
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """X of `A @ X = self` (or with A transposed) for triangular A, and a copy of A."""
-    T.warn("triangular_solve is deprecated: linalg.solve_triangular(A, B, upper=...) takes its place, the matrix first, and gives no copy of it")
+    T.warn("triangular_solve is deprecated: linalg.solve_triangular(A, B, upper=...) takes its place, the matrix first, and gives no copy of it", once=True)
     if self.dtype != A.dtype:
         raise RuntimeError(f"triangular_solve: expected b and A to have the same dtype, but found b of type {T.dtype_word(self.dtype)} and A of type {T.dtype_word(A.dtype)} instead.")
     if self.ndim < 2:
@@ -128,7 +128,7 @@ def _cholesky_op(schema, space, name, layout):
     @op(schema, on=space, layout=layout, node="LinalgCholeskyExBackward0" if space == "linalg" else "CholeskyBackward0", out=OUT_TENSOR_DTYPE if space == "linalg" else True, samples=linear_algebra("positive"))
     def cholesky(self, upper):
         """The triangular factor L of a positive definite matrix: `A = L @ L.mH` (`U.mH @ U` with upper)."""
-        if space != "linalg": T.warn("cholesky is deprecated: linalg.cholesky takes its place (with .mH of it for the upper factor)")
+        if space != "linalg": T.warn("cholesky is deprecated: linalg.cholesky takes its place (with .mH of it for the upper factor)", once=True)
         return _cholesky(self, upper, True, name)[0]
 
     @cholesky.gradient("self")
@@ -494,7 +494,7 @@ def _qr_op(schema, space, mode_of):
     @op(schema, on=space, layout="columns", node="LinalgQrBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("rectangular"))
     def qr(A, mode):
         """Q with orthonormal columns and upper triangular R, `A = Q @ R`. 'reduced' (some): as many columns as A has, or rows if these are fewer."""
-        if space != "linalg": T.warn("qr is deprecated: linalg.qr takes its place, with mode='reduced' for some=True and mode='complete' for some=False")
+        if space != "linalg": T.warn("qr is deprecated: linalg.qr takes its place, with mode='reduced' for some=True and mode='complete' for some=False", once=True)
         return _qr(A, mode_of(mode))
 
     @qr.gradient(next(iter(qr.params)))

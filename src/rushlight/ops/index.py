@@ -108,7 +108,7 @@ def scatter(self, dim, index, src=None, value=None, reduce=None):
         src = T.cast(value, self.dtype)
     else:
         _same_dtype(self, src, "scatter")
-        if reduce is not None: T.warn("scatter() with reduce= and a tensor is deprecated: scatter_reduce() does it, and knows more reductions")
+        if reduce is not None: T.warn("scatter() with reduce= and a tensor is deprecated: scatter_reduce() does it, and knows more reductions", once=True)
     if reduce is not None and reduce not in _REDUCE:
         raise RuntimeError("reduce argument must be either add or multiply.")
     return _scatter(self, dim, index, src, _REDUCE[reduce] if reduce else "set", "scatter")

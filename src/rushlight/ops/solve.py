@@ -106,7 +106,7 @@ def _matrix_gradient(back, x, left, conjugated=False):
 @op("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", layout="columns", node="LinalgLuSolveBackward0", out=OUT_TENSOR_DTYPE, samples=linear_algebra("old_lu_solve"))
 def lu_solve(self, LU_data, LU_pivots):
     """linalg.lu_solve with the right side first."""
-    T.warn("lu_solve is deprecated: linalg.lu_solve(LU, pivots, B) takes its place, the right side last")
+    T.warn("lu_solve is deprecated: linalg.lu_solve(LU, pivots, B) takes its place, the right side last", once=True)
     return linalg_lu_solve(LU_data, LU_pivots, self)
 
 

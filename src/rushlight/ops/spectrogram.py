@@ -69,8 +69,8 @@ def stft(self, n_fft, hop_length, win_length, window, center, pad_mode, normaliz
         raise RuntimeError(f"{call}expected 0 < win_length <= n_fft, but got win_length={length}")
     if window is not None and not (window.ndim == 1 and window.shape[0] == length):
         raise RuntimeError(f"{call}expected a 1D window tensor of size equal to win_length={length}, but got window with size {shape_text(window.shape)}")
-    if window is None: T.warn("stft() without a window has every frame end abruptly, which leaks over all frequencies. hann_window(n_fft) is usual; ones(n_fft) says that none is wanted.")
-    if return_complex is False: T.warn("stft(return_complex=False) is deprecated: view_as_real of the complex result is the same")
+    if window is None: T.warn("stft() without a window has every frame end abruptly, which leaks over all frequencies. hann_window(n_fft) is usual; ones(n_fft) says that none is wanted.", once=True)
+    if return_complex is False: T.warn("stft(return_complex=False) is deprecated: view_as_real of the complex result is the same", once=True)
     half = not wide if onesided is None else onesided
     if half and wide:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -98,7 +98,7 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
         raise RuntimeError(f"{call}input tensor cannot be empty.")
     if self.ndim not in (2, 3):
         raise RuntimeError(f"{call}expected a tensor with 2 or 3 dimensions, but got {self.ndim}")
-    if window is None: T.warn("istft() without a window inverts an stft without one; otherwise it needs the same window. ones(n_fft) says that none was used.")
+    if window is None: T.warn("istft() without a window inverts an stft without one; otherwise it needs the same window. ones(n_fft) says that none was used.", once=True)
     x = self if self.ndim == 3 else T.unsqueeze(self, 0)
     size, count = x.shape[1], x.shape[2]
     half = not size == n_fft if onesided is None else onesided

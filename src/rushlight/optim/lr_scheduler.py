@@ -12,6 +12,8 @@ from rushlight import Tensor
 from .._C import warn
 from .optimizer import Optimizer
 
+_EPOCH = "The epoch parameter in `scheduler.step()` is deprecated: schedulers count for themselves. With one, the closed form of the schedule is taken where there is one."
+
 __all__ = [
     "LRScheduler", "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR",
     "CosineAnnealingLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts", "OneCycleLR",
@@ -91,23 +93,13 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Set the next learning rates (of a given epoch, for schedules with a closed form)."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call "
-                 "them in the "
-                 "opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch "
-                 "skipping the "
-                 "first value of the learning rate schedule. See more details at "
-                 "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate", UserWarning)
+            warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first learning rate of the schedule is then never used. Step the optimizer first.")
         self._step_count += 1
         if epoch is None:
             self.last_epoch += 1
             values = self.get_lr()
         else:
-            warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-                 "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed "
-                 "form is "
-                 "used instead of the new chainable form, where available. Please open an issue if you are unable to replicate "
-                 "your use "
-                 "case: https://github.com/pytorch/pytorch/issues/new/choose.", UserWarning)
+            warn(_EPOCH)
             self.last_epoch = epoch
             values = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         for group, lr in zip(self.optimizer.param_groups, values):
@@ -432,7 +424,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible.", UserWarning)
+            warn(_EPOCH)
         self.last_epoch = epoch
         if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

@@ -269,8 +269,7 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len(tensors) != len(set(tensors)):
-            warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                 "see github.com/pytorch/pytorch/issues/40967 for more information")
+            warn("optimizer contains a parameter group with duplicate parameters: each step moves them more than once. It is to become an error.")
         seen: set = set()
         for group in self.param_groups:
             seen.update(group["params"])

@@ -61,8 +61,7 @@ def warn_if_has_hooks(tensor) -> None:
     hooks = getattr(tensor, "_backward_hooks", None)
     for hook in (hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
-            warn(f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
-                 "function with @torch.utils.hooks.unserializable_hook to suppress this warning")
+            warn(f"backward hook {hook!r} on tensor will not be serialized: what is loaded has none. utils.hooks.unserializable_hook, as a decorator of the hook, says that this is meant.")
 
 
 def unserializable_hook(hook):
@@ -147,9 +146,7 @@ class BackwardHook:
                 self.grad_outputs = full
                 if self.input_tensors_index is None:
                     if self.user_hooks:
-                        warn("Full backward hook is firing when gradients are computed with respect to module outputs since no "
-                             "inputs require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
-                             "#torch.nn.Module.register_full_backward_hook for more details.")
+                        warn("Full backward hook is firing without a grad_input: none of the module's inputs requires a gradient, so it runs as soon as those of the outputs are there.")
                     nothing = self._unpack((), self.n_inputs, ())
                     if any(grad is not None for grad in self._run_user_hooks(nothing, full)):
                         raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "

@@ -26,7 +26,7 @@ class Container(Module):
     """The old base of modules that hold others. Module itself does that."""
 
     def __init__(self, **kwargs) -> None:
-        warn("`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.", FutureWarning)
+        warn("`nn.Container` is deprecated: nn.Module itself holds modules, and is what to derive from.", FutureWarning)
         super().__init__()
         for name, module in kwargs.items():
             self.add_module(name, module)

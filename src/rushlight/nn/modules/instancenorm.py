@@ -27,8 +27,7 @@ class _InstanceNorm(_NormBase):
         if input.size(dim) != self.num_features:
             if self.affine:
                 raise ValueError(f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: {input.size(dim)}.")
-            warn(f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing in num_features, "
-                 "which is not used because affine=False")
+            warn(f"input's size at dim={dim} does not match num_features, {self.num_features}; it makes no difference, since without affine=True num_features is not used")
         if input.dim() == self._count + 1:
             return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
         return self._apply_instance_norm(input)

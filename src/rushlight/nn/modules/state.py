@@ -85,9 +85,7 @@ class StatefulModule:
     def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
         """Every persistent tensor by its dotted name, detached but sharing memory; `keep_vars=True` gives the tensors themselves."""
         if args:
-            warn("Positional args are being deprecated, use kwargs instead. Refer to "
-                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict"
-                 " for details.", FutureWarning)
+            warn("Positional args are being deprecated: destination=, prefix= and keep_vars= say which is which", FutureWarning)
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -157,11 +155,7 @@ class StatefulModule:
                               f"the shape in current model is {current.shape}.")
             return
         if current.is_meta and not given.is_meta and not assign:
-            warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
-                 "which is a "
-                 "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key "
-                 "in "
-                 "the module instead of copying them in place?)")
+            warn(f"for {key}: copying from a non-meta parameter to one on the meta device does nothing, since that has no memory. assign=True puts the given tensors in the place of the module's.")
         try:
             with rl.no_grad():
                 if not assign:
