@@ -14,6 +14,7 @@ KNOWN_COMPLEX = {("istft", "gradient"): ("torch has None", "torch has no gradien
 # What only some samples show, or dtypes that an entry's turn brings: explained where it is met, not missed where it is not.
 KNOWN_DEEPER = {
     ("addbmm", "inplace"): ("Bad in-place call", "torch's addbmm_ resizes a tensor that only broadcasts to the result; every other in-place form refuses it, and so does this"),
+    ("linalg.vector_norm", "warning"): ("Casting complex", "of one complex number's 0-norm torch keeps a count in a complex number; its warning is about that, nothing is discarded"),
     ("special.bessel_y1", "value"): ("values differ", "torch is off by 3e-7 near 5.576 in float64; ours is within 2e-16 of scipy's"),
     ("special.bessel_j0", "value"): ("values differ", "torch is off by 2e-7 near its zeros in float64, as bessel_y1"),
     ("nn.functional.triplet_margin_loss", "value"): ("values differ", "uint8: torch subtracts bytes, which wrap around; here the distance is that of the numbers"),

@@ -28,7 +28,7 @@ FULL = "float32,int64,bool,complex64,bfloat16"
 # What torch's own tests do not count as public operators: test-only kernels, entries of torch.ops, names that begin with an underscore.
 PRIVATE = ("jiterator", "torch.")
 GROUPS = {"forward": ("call", "value"), "gradient": ("gradient", "gradgrad"), "tangent": ("tangent",), "strides": ("strides",), "variants": ("inplace", "out"),
-          "errors": ("error",), "words": ("words",)}
+          "errors": ("error",), "words": ("words",), "warnings": ("warning",)}
 
 
 def arguments():
